@@ -32,9 +32,13 @@ def parse_arguments(text_or_mapping: str | Mapping[str, Any] | None, *, where: s
     if not isinstance(text_or_mapping, str):
         raise UsageError(f"expected key=value, got {excerpt(text_or_mapping)}", where=where, hint=_HINT)
     text = text_or_mapping.strip()
-    if text.startswith("{"):
-        return _parse_json(text, where)
     arguments: dict[str, Any] = {}
+    if text.startswith("{"):
+        try:
+            arguments = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"not valid JSON: {error}", where=where, hint=_HINT) from error
+        return arguments
     for part in split_outside(text, ",", brackets="[({])}", quotes="\"'"):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not key:
@@ -42,16 +46,6 @@ def parse_arguments(text_or_mapping: str | Mapping[str, Any] | None, *, where: s
         if key in arguments:
             raise UsageError(f"'{key}' is given twice", where=where, hint="remove one of the two")
         arguments[key] = parse_value(value)
-    return arguments
-
-
-def _parse_json(text: str, where: str) -> dict[str, Any]:
-    try:
-        arguments: dict[str, Any] = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"not valid JSON: {error}", where=where, hint=_HINT) from error
-    if not isinstance(arguments, dict):
-        raise UsageError(f"expected a JSON object, got {excerpt(arguments)}", where=where, hint=_HINT)
     return arguments
 
 
@@ -152,6 +146,14 @@ def accepted_arguments(function: Callable[..., Any], options: Mapping[str, Any])
         return dict(options)
     named = {each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
     return {key: value for key, value in options.items() if key in named}
+
+
+def has_parameter(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function has a parameter of that name."""
+    try:
+        return name in inspect.signature(function).parameters
+    except (ValueError, TypeError):  # some builtins have no signature
+        return False
 
 
 def overridden_methods(cls: type, base: type, names: Iterable[str]) -> dict[str, type]:

@@ -23,6 +23,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from multiform.registry import import_attribute
+
 
 @cache
 def import_paths() -> dict[str, str | dict[str, str]]:
@@ -66,8 +68,7 @@ class _NamesModule(ModuleType):
         if is_provided(f"{self.__name__}.{name}"):  # a module below it, which other code need not have imported
             return import_provided(f"{self.__name__}.{name}")
         if name in self._names:
-            module, _, attribute = self._names[name].partition(":")
-            return getattr(importlib.import_module(module), attribute)
+            return import_attribute(self._names[name])
         if not name.startswith("__") and hasattr(real := eval_framework_finder.real_module(self.__name__), name):
             return getattr(real, name)
         raise AttributeError(f"module '{self.__name__}', provided by Multiform, has no attribute {name!r}")
@@ -146,7 +147,14 @@ class PackageFinder(MetaPathFinder, Loader):
         return self.load(file) if file is not None and file.is_file() else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        module = self._module(spec.name)
+        """Our module, that of a task's file, or None for a folder without any code."""
+        if is_provided(spec.name):
+            module: ModuleType | None = import_provided(spec.name)
+        else:
+            file = self.task_file(spec.name)
+            assert file is not None
+            file = file / "__init__.py" if file.is_dir() else file
+            module = self.load(file) if file.is_file() else None
         spec.loader_state = module.__spec__ if module is not None else None
         return module
 
@@ -155,15 +163,6 @@ class PackageFinder(MetaPathFinder, Loader):
         imported = module.__spec__.loader_state if module.__spec__ is not None else None
         if imported is not None:
             module.__spec__ = imported
-
-    def _module(self, name: str) -> ModuleType | None:
-        """Our module, that of a task's file, or None for a folder without any code."""
-        if is_provided(name):
-            return import_provided(name)
-        file = self.task_file(name)
-        assert file is not None
-        file = file / "__init__.py" if file.is_dir() else file
-        return self.load(file) if file.is_file() else None
 
     def install(self, *, instead: bool = False) -> bool:
         """Provide the packages for good; False, and nothing is done, where the real one is installed.

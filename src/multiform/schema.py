@@ -59,15 +59,15 @@ def check_values(
     """Raise a ConfigError for the first value that does not have the type of its field in `cls`."""
     from pydantic import ValidationError
 
-    for name in _hints(cls):
+    for name, kind in _hints(cls).items():
         if name not in values or name.startswith("_"):
             continue
         _check_names(values[name], (name,), where)
         try:
-            _adapter(cls, name).validate_python(values[name], strict=True)
+            _type_adapter(kind).validate_python(values[name], strict=True)
         except ValidationError as error:
             remedy = f"write e.g. {_EXAMPLES[name]}" if name in _EXAMPLES else hint
-            raise _config_error(error, name, _hints(cls)[name], values[name], where, remedy) from error
+            raise _config_error(error, name, kind, values[name], where, remedy) from error
 
 
 def has_type(value: Any, hint: Any) -> bool:
@@ -126,13 +126,8 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 @cache
-def _adapter(cls: type, name: str) -> TypeAdapter[Any]:
-    """The validator of one field; created on first use, as creating all of them takes a tenth of a second."""
-    return _type_adapter(_hints(cls)[name])
-
-
-@cache
 def _type_adapter(hint: Any) -> TypeAdapter[Any]:
+    """The validator of a type; created on first use, as creating those of all fields takes a tenth of a second."""
     from pydantic import ConfigDict, TypeAdapter
     from pydantic.errors import PydanticUserError
 
@@ -169,11 +164,10 @@ def _as_yaml(value: Any) -> str:
 
 def _path(problem: Any, members: Collection[str] = ()) -> tuple[str | int, ...]:
     """The keys and indexes of a location, without the names of union members that pydantic adds."""
-    return tuple(part for part in problem["loc"] if isinstance(part, int) or (_is_key(part) and part not in members))
-
-
-def _is_key(part: str) -> bool:
-    return part.isidentifier() and part not in ("str", "int", "float", "bool", "list", "dict", "callable", "none")
+    added = {"str", "int", "float", "bool", "list", "dict", "callable", "none", *members}
+    return tuple(
+        part for part in problem["loc"] if isinstance(part, int) or (part.isidentifier() and part not in added)
+    )
 
 
 def _expectation(problem: Any) -> str:

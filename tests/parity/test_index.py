@@ -34,7 +34,7 @@ def ours(request: pytest.FixtureRequest, lm_eval_tasks: Path, tmp_path_factory: 
 
 
 def test_all_names_are_found(ours, theirs):
-    assert {*ours.entries, *ours.tags()} == set(theirs.all_tasks)
+    assert {*ours.entries, *ours.tags} == set(theirs.all_tasks)
 
 
 def test_tasks_are_tasks(ours, theirs):
@@ -46,12 +46,12 @@ def test_groups_are_groups(ours, theirs):
 
 
 def test_tags_are_tags(ours, theirs):
-    assert list(ours.tags()) == theirs.all_tags
+    assert list(ours.tags) == theirs.all_tags
 
 
 def test_a_tag_has_the_tasks_that_it_has_there(ours, theirs):
     tasks = set(ours.names("task"))  # groups that carry a tag are selected by it here, and not there
-    found = {tag: {name for name in names if name in tasks} for tag, names in ours.tags().items()}
+    found = {tag: {name for name in names if name in tasks} for tag, names in ours.tags.items()}
     assert found == {tag: theirs.task_index[tag].tags for tag in theirs.all_tags}
 
 

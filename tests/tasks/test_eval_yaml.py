@@ -139,6 +139,8 @@ FIELDS = "field_spec: {input: question, target: answer, choices: options}\n"
         (f"{FIELDS}epochs: 3\nepoch_reducer: median\n", "no reduction 'median'"),
         ("field_spec: {input: question, target: answer}\nscorers: [choice]\n", "needs choices"),
         ("field_spec: {input: question, target: answer}\nshuffle_choices: true\n", "there are no choices"),
+        (f"{FIELDS}solvers: [{{name: multiple_choice, args: cot}}]\n", "expected arguments by name, got 'cot'"),
+        (f"{FIELDS}scorers: [{{name: match, args: {{1: 2}}}}]\n", "expected arguments by name, got {1: 2}"),
         ("tasks: []\n", "expected a list of tasks"),
     ],
 )

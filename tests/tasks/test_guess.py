@@ -136,6 +136,15 @@ def test_values_decide_what_a_column_is(row: dict[str, Any], expected: dict[str,
     assert expected.items() <= keys.items()
 
 
+@pytest.mark.parametrize(
+    "values", [[[{"text": "x"}, {"text": "y"}], 0.5], [{"aliases": ["x"]}, ["x"]], [["x", "y"], {"text": ["x"]}]]
+)
+@pytest.mark.parametrize("column", ["choices", "answer"])
+def test_values_of_several_kinds_in_a_column_are_no_answer_and_no_choices(column: str, values: list[Any]):
+    rows = [{"question": f"What is it, {n}?", column: value} for n, value in enumerate(values)]
+    assert guess_mapping(rows).keys == {"doc_to_text": "question"}
+
+
 def test_a_choice_of_zero_stays_where_rows_have_fewer_choices(folder: Folder):
     folder.rows(
         {"question": "2 - 2?", "A": "none of these", "B": 0, "C": None, "answer": "B"},

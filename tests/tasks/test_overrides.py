@@ -77,3 +77,14 @@ def test_a_context_stands_before_the_question_and_is_left_out_where_it_is_empty(
 def test_a_context_without_a_format_is_an_error():
     with pytest.raises(ConfigError, match="only a format writes a context"):
         TaskConfig(task="t", doc_to_text="q", doc_to_target="a", doc_to_context="passage")
+
+
+@pytest.mark.parametrize(
+    ("task", "format", "place"),
+    [(0, 5, "t@mine: generation_kwargs.max_gen_toks"), (5, 0, "t@mine: formats.mine.generation_kwargs")],
+)
+def test_a_wrong_generation_argument_is_placed_where_it_is_stated(task: int, format: int, place: str):
+    formats = {"mine": {"type": "cot", "generation_kwargs": {"max_gen_toks": format}}}
+    with pytest.raises(ConfigError, match="max_gen_toks is 0") as raised:
+        config("mine", formats=formats, generation_kwargs={"max_gen_toks": task})
+    assert raised.value.where == place

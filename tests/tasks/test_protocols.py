@@ -279,6 +279,9 @@ def test_what_a_protocol_only_approximates_is_said_of_its_forms(tmp_path: Path) 
     file.write_text(f"protocol: mine\nversion: 1\nversions: {{quizz: 2}}\n{entries}")
     with pytest.raises(ConfigError, match="no task 'quizz'"):
         TaskManager(tmp_path).load("quiz@mine")
+    file.write_text(f"protocol: mine\nversion: 1\nversions: [[quiz, 2]]\n{entries}")
+    with pytest.raises(ConfigError, match=r"mine\.yaml:3: versions: expected a version for each task"):
+        TaskManager(tmp_path).load("quiz@mine")
     file.write_text(f"protocol: mine\nversion: 1\nunchecked: {{quiz: the order}}\n{entries}")
     with pytest.raises(ConfigError, match="expected a list of texts"):
         TaskManager(tmp_path).load("quiz@mine")

@@ -319,7 +319,13 @@ def test_broken_yaml_is_explained(read, text, line, says):
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [("a: 1\nb: 2024-13-45\n", 2), ("a:\n  - x\n  - !!int y\n", 3), ("a: {b: !!timestamp z}\n", 1)],
+    [
+        ("a: 1\nb: 2024-13-45\n", 2),
+        ("a:\n  - x\n  - !!int y\n", 3),
+        ("a: {b: !!timestamp z}\n", 1),
+        ("a: 1\nb: !!bool maybe\n", 2),
+        ("a: 1\nb: !!int ''\n", 2),
+    ],
 )
 def test_value_that_cannot_be_read_has_its_line(read, text, line):
     with pytest.raises(ConfigError, match=f"task.yaml:{line}: a value cannot be read"):

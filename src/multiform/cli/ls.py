@@ -105,7 +105,7 @@ def _index_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
     index = build_index(task_folders(options.include_path))
     warn_of(sorted({str(error) for error in index.broken.values()}))
     if options.kind == "tags":
-        return [{"name": tag, "about": ", ".join(tasks), "tasks": tasks} for tag, tasks in index.tags().items()]
+        return [{"name": tag, "about": ", ".join(tasks), "tasks": tasks} for tag, tasks in index.tags.items()]
     if options.kind == "tasks":
         rows = list(map(_task_row, _families(index).values()))
         wanted = [row for row in rows if _is_wanted(row, options)]
@@ -250,7 +250,7 @@ def complete_tasks(prefix: str, parsed_args: argparse.Namespace | None = None, *
     except UsageError:  # of a folder that does not exist
         folders = task_folders(None)
     index = build_index(folders)
-    names = sorted({*index.entries, *index.tags()})
+    names = sorted({*index.entries, *index.tags})
     return [stem + name for name in names if name.startswith(last)]
 
 

@@ -34,15 +34,6 @@ _NAMES = flag("names", "tasks, as for run --tasks", nargs="*", metavar="T[@F]")
 _ROWS = 500
 _EVALUATED = ("test", "validation", "val", "dev", "testmini")
 _SHOTS = ("train", "dev", "validation", "val")
-_OPEN = {
-    "short": {
-        "type": "cloze",
-        "scored": "generation",
-        "generation_kwargs": {"until": ["\n"], "max_gen_toks": 64},
-        "metric_list": [{"metric": "exact_match", "ignore_case": True, "ignore_punctuation": True}],
-    },
-    "cot": None,
-}
 
 
 @command(
@@ -92,6 +83,7 @@ def task_text(
     from multiform.paths import is_file, mirror_path
     from multiform.tasks.config import TaskConfig
     from multiform.tasks.datasets.documents import load_dataset
+    from multiform.tasks.eval_yaml import SHORT_ANSWER
     from multiform.tasks.guess import guess_mapping
 
     mirror = mirror_path(dataset_mirror)
@@ -125,7 +117,8 @@ def task_text(
     if is_local:  # its rows are those of every split
         evaluated, shots = "test", None
     task = re.sub(r"\W+", "_", f"{Path(dataset).stem if is_local else dataset.rpartition('/')[2]}_{name or ''}")
-    formats: Any = dict.fromkeys(("mcqa", "cloze")) if "doc_to_choice" in guess.keys else _OPEN
+    has_choices = "doc_to_choice" in guess.keys
+    formats = dict.fromkeys(("mcqa", "cloze")) if has_choices else {"short": SHORT_ANSWER, "cot": None}
     keys: dict[str, Any] = {"task": task.strip("_").lower(), "dataset_path": path, "dataset_name": name, **pinned}
     question = {"doc_to_text": guess.keys["doc_to_text"]}  # which comes first
     keys |= {"test_split": evaluated, "fewshot_split": shots, **question, **guess.keys, "formats": formats}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from multiform.errors import ConfigError, MultiformError, locating, nearest
+from multiform.errors import ConfigError, MultiformError, locating
 from multiform.fields import Doc
 from multiform.forms.conversations import ConversationKind
 from multiform.forms.output_kinds import OUTPUT_KINDS, OutputKind
@@ -19,9 +19,11 @@ from multiform.forms.spec import FIELD_HOOKS, FormSpec, RunSettings
 from multiform.forms.thoughts import BudgetKind, ThoughtKind
 from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import Instance, Output, resolved_names
+from multiform.schema import check_keys
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.statistics.estimates import Estimate
-from multiform.tasks.config import TaskConfig, task_keys
+from multiform.tasks.config import TaskConfig
+from multiform.tasks.keys import default_keys
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,9 +84,7 @@ class Form(FormSpec):
 
     def change_key(self, key: str, value: Any, *, update: bool = False) -> tuple[TaskConfig, RunSettings]:
         """The configuration and settings with another value of a key; with `update`, added to the mapping it has."""
-        if key not in task_keys():
-            known = [name for name in task_keys() if not name.startswith("_")]
-            raise ConfigError(f"unknown key '{key}' in a task", where=self.name, hint=nearest(key, known))
+        check_keys("a task", default_keys(), [key], lambda *_: self.name)
         if key == "generation_kwargs" and isinstance(value, Mapping):
             value = resolved_names(value)
         current = getattr(self.config, key)

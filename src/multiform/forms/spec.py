@@ -22,13 +22,15 @@ from multiform.prompts.prompt import ChatTemplate, Delimiters, PromptOptions
 from multiform.scoring.scorers.choice_match import ChoiceMatch
 from multiform.statistics.sampling import draw_documents
 from multiform.tasks.config import TaskConfig
-from multiform.tasks.datasets.documents import Docs, DocSource, select_docs, select_ids
+from multiform.tasks.datasets.documents import Docs, DocSource, select_ids
 from multiform.tasks.datasets.files import Dataset
 from multiform.tasks.keys import FewshotConfig, plain
 
 if TYPE_CHECKING:
     from multiform.forms.task import Task
 
+#: What to do where a task's own code fails before there is a document.
+OWN_CODE = "it runs the task's own code: install what that imports, and allow what it downloads"
 #: The seed of few-shot examples.
 DEFAULT_SEED = 1234
 
@@ -296,8 +298,7 @@ class FormSpec:
     def _download(self) -> Dataset:
         """The dataset that the `download` of a task's class opens, or sets as `dataset`."""
         download, place = self.hooks["download"], self.where("class")
-        hint = "it runs the task's own code: install what that imports, and allow what it downloads"
-        with running("download", where=place, hint=hint):
+        with running("download", where=place, hint=OWN_CODE):
             download(**accepted_arguments(download, {"dataset_kwargs": dict(self.config.dataset_kwargs)}))
         # `download` may change the configuration of its object, which has another form then.
         source = self.source if self.task is None else self.task.form.source
@@ -359,7 +360,9 @@ class FormSpec:
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """The first documents or those that `samples` names, with their index; of several ranks, the share of one."""
         with placing(self.name):
-            yield from select_docs(self.eval_docs, rank=rank, limit=limit, world_size=world_size, samples=samples)
+            docs = self.eval_docs
+            for index in select_ids(len(docs), limit=limit, samples=samples)[rank::world_size]:
+                yield index, docs[index]
 
     # Identity.
 

@@ -5,12 +5,12 @@ Duck typing, so that ours and those of the real package both do.
 
 from __future__ import annotations
 
-import inspect
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from multiform.arguments import has_parameter
 from multiform.errors import ModelError, UsageError
 from multiform.models.arguments import is_context_limit
 from multiform.models.model import Completions, Loglikelihoods, Model, no_chat_template
@@ -104,7 +104,7 @@ class ForeignModel(Model):
             raise no_chat_template(self.name)
         self.check_parts(messages)
         history = [dict(message) for message in messages]
-        knows = "add_generation_prompt" in inspect.signature(apply).parameters
+        knows = has_parameter(apply, "add_generation_prompt")
         try:
             return str(apply(history, add_generation_prompt=add_generation_prompt) if knows else apply(history))
         except NotImplementedError as error:

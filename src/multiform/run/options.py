@@ -375,6 +375,7 @@ class RunOptions(BaseModel):
         """How the run multiplies its forms; the variations of ``format~N`` are drawn with python's seed."""
         return Design(
             seed=self.seeds[0],
+            num_fewshot=self.num_fewshot,
             choice_order=self.choice_order,
             fewshot_draws=self.fewshot_draws,
             thinking_budgets=tuple(self.thinking_budget or ()),

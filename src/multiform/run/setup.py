@@ -40,7 +40,7 @@ def load_forms(options: RunOptions) -> tuple[list[Form], list[Group]]:
     Variations, orders of choices, draws of few-shot examples and thinking budgets multiply them.
     """
     settings, mirror = options.settings, mirror_path(options.mirror)
-    design = replace(options.design, num_fewshot=settings.num_fewshot)
+    design = options.design
     manager = TaskManager(options.include_path, design=design, dataset_mirror=options.mirror)
     items = options.task_list
     tasks_given = [item.form for item in items if isinstance(item, Task)]

@@ -278,7 +278,10 @@ BUDGETS = ValueType(
     metavar="N,N",
 )
 CHOICE_ORDER = ValueType(
-    accepts=_is_text, expected="original, shuffle:SEED, cyclic or all", example="'cyclic'", metavar="ORDER"
+    accepts=lambda value: _is_text(value) and re.fullmatch(r"original|shuffle:\d+|cyclic|all", value) is not None,
+    expected="original, shuffle:SEED, cyclic or all",
+    example="'cyclic'",
+    metavar="ORDER",
 )
 _CACHE_REQUESTS = ("true", "refresh", "delete")
 CACHE_REQUESTS = replace(

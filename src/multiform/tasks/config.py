@@ -16,7 +16,7 @@ from multiform.formats.infer import Recovered
 from multiform.formats.select import without_overrides
 from multiform.formats.variation import ChoiceOrder
 from multiform.schema import check_keys, check_values
-from multiform.tasks.functions import FunctionRef, resolve_filter_functions, resolve_task_functions
+from multiform.tasks.functions import resolve_filter_functions, resolve_task_functions
 from multiform.tasks.keys import Source, StatedKeys, TaskKeys, default_keys, plain, where
 from multiform.tasks.resolve import apply_overrides, format_key, resolve, selected_format
 from multiform.tasks.yaml import load_prompt
@@ -88,9 +88,10 @@ class TaskConfig(TaskKeys):
         self._set(stated=_stated)
         self._set(stated=self._check_stated())
         # What the keys refer to is loaded here: `resolve` reads no file.
-        self._set(stated=self._load_filter_functions())
-        library_prompt = self._load_library_prompt()
-        self._set(**resolve(self.stated, library_prompt, where=self.where))
+        if pipelines := self.stated.get("filter_list"):
+            pipelines = resolve_filter_functions(pipelines, self.stated.source, self.where("filter_list"))
+            self._set(stated=self.stated.with_keys(filter_list=pipelines))
+        self._set(**resolve(self.stated, self._load_library_prompt(), where=self.where))
 
     def _set(self, **values: Any) -> None:
         """Set attributes of the frozen object while it is built."""
@@ -107,8 +108,8 @@ class TaskConfig(TaskKeys):
         """Build from what a file or class states; functions that it names are imported."""
         if not str(stated.get("task", "")):
             raise ConfigError("missing key 'task'", where=where(stated.source, None), hint="give the task a name")
-        check_keys("a task", task_keys(), stated.data, stated.where)
-        keys = resolve_task_functions(stated.data) if _names_function(stated.data) else stated.data
+        check_keys("a task", default_keys(), stated.data, stated.where)
+        keys = resolve_task_functions(stated.data)
         return cls(**keys, _stated=replace(stated, data=keys))
 
     @property
@@ -186,14 +187,6 @@ class TaskConfig(TaskKeys):
         keys = {**values, "task": self.form_name}
         return f"{type(self).__name__}({', '.join(f'{key}={excerpt(plain(keys[key]), 40)}' for key in keys)})"
 
-    def _load_filter_functions(self) -> StatedKeys:
-        """What the task states, with functions in place of those that filters name as text."""
-        pipelines = self.stated.get("filter_list")
-        if not pipelines:
-            return self.stated
-        functions = resolve_filter_functions(pipelines, self.stated.source, self.where("filter_list"))
-        return self.stated.with_keys(filter_list=functions)
-
     def _load_library_prompt(self) -> dict[str, Any]:
         """The fields that `use_prompt` names, from its library."""
         if self.stated.get("use_prompt") is None:
@@ -244,15 +237,3 @@ class TaskConfig(TaskKeys):
             message = "template and template_config are two different templates"
             raise ConfigError(message, where=self.where("template_config"), hint="give one of the two")
         return {"template": config if name is None else name, "template_config": None}
-
-
-def _names_function(value: Any) -> bool:
-    """Whether a value has a reference to a function in it."""
-    if isinstance(value, dict | list):
-        return any(map(_names_function, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, FunctionRef)
-
-
-def task_keys() -> list[str]:
-    """The keys that a task may have."""
-    return list(default_keys())

@@ -13,12 +13,13 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from multiform.errors import ConfigError, UsageError, excerpt, nearest
 from multiform.paths import is_file, mirror_folders
-from multiform.schema import check_keys
+from multiform.schema import check_keys, has_type
 from multiform.tasks.datasets.hub import hub_file
 from multiform.tasks.keys import FilePosition, KeyPath, Source, StatedKeys
 from multiform.tasks.yaml import read_own
@@ -37,7 +38,8 @@ _SCORERS = ("choice", "match", "answer", "includes", "exact", "f1", "pattern", "
 _REDUCTIONS = {"mean": "mean", "max": "max", "mode": "majority_vote"}
 _CHOICE_FORMATS = ("mcqa", "cloze", "hybrid", "generate", "cot")
 _EXACT = {"metric": "exact_match", "ignore_case": True, "ignore_punctuation": True}
-_SHORT = {
+#: The format of a short answer that is generated.
+SHORT_ANSWER = {
     "type": "cloze",
     "scored": "generation",
     "generation_kwargs": {"until": ["\n"], "max_gen_toks": 64},
@@ -116,7 +118,7 @@ class _Translation:
         if not isinstance(fields, dict) or "input" not in fields or "target" not in fields:
             hint = "write e.g. field_spec: {input: question, target: answer, choices: options}"
             raise ConfigError("field_spec needs input and target", where=self.where("field_spec"), hint=hint)
-        check_keys("field_spec", _FIELDS, fields, lambda *path: self.where("field_spec", *path))
+        check_keys("field_spec", _FIELDS, fields, partial(self.where, "field_spec"))
         has_choices = fields.get("choices") is not None
         keys: dict[str, Any] = {
             "task": self.name,
@@ -207,8 +209,8 @@ class _Translation:
                 self._note("scorers", f"scorer '{name}' is replaced by the format's: its final answer is compared")
             if arguments:
                 self._note("scorers", f"arguments of scorer '{name}' are not used: {', '.join(arguments)}")
-        table = {"cot": cot or None, "short": _SHORT}
-        return table if reasons or cot else {"short": _SHORT, "cot": None}
+        table = {"cot": cot or None, "short": SHORT_ANSWER}
+        return table if reasons or cot else {"short": SHORT_ANSWER, "cot": None}
 
     def repeats(self) -> dict[str, Any]:
         """The keys of several epochs; formats that generate reduce them as the file says."""
@@ -237,8 +239,12 @@ class _Translation:
             if not isinstance(item, dict) or not isinstance(item.get("name"), str):
                 message = f"expected a name, got {excerpt(item)}"
                 raise ConfigError(message, where=self.where(key, index), hint="write e.g. - name: choice")
-            check_keys(key, ("name", "args"), item, lambda *path, i=index: self.where(key, i, *path))
-            named[item["name"]] = dict(item.get("args") or {})
+            check_keys(key, ("name", "args"), item, partial(self.where, key, index))
+            arguments = item.get("args") or {}
+            if not has_type(arguments, dict[str, Any]):
+                place, hint = self.where(key, index, "args"), "write e.g. args: {cot: true}"
+                raise ConfigError(f"expected arguments by name, got {excerpt(arguments)}", where=place, hint=hint)
+            named[item["name"]] = arguments
         return named
 
     def _note(self, key: str, text: str) -> None:

@@ -7,7 +7,6 @@ again.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import os
@@ -21,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from multiform.errors import ConfigError, UsageError, excerpt, reason
-from multiform.paths import cache_root, display, replace_file
+from multiform.hashing import sha256
+from multiform.paths import cache_root, display, is_dir, is_file, replace_file
 from multiform.registry import entry_points_of, package_of
 
 if TYPE_CHECKING:
@@ -64,19 +64,21 @@ def plugin_folders() -> list[Path]:
 
 def _folder(name: str | Path) -> Path:
     path = Path(name)
-    try:
-        if path.is_dir():
-            if str(name) == _LM_EVAL:
-                logger.warning("--include_path %s: the folder here is used, not the installed lm-eval", name)
-            return path
-        if path.is_file():
-            what, hint = f"{excerpt(str(path))} is a file", "give the folder that it is in, or name the file as a task"
-            raise UsageError(what, where="--include_path", hint=hint)
-    except (OSError, ValueError):  # a name that no folder can have
-        pass
-    if str(name) == _LM_EVAL:
-        return _installed_tasks()
-    raise UsageError(f"no folder {excerpt(str(path))}", where="--include_path", hint="check the path")
+    if is_dir(path):
+        if str(name) == _LM_EVAL:
+            logger.warning("--include_path %s: the folder here is used, not the installed lm-eval", name)
+        return path
+    if is_file(path):
+        what, hint = f"{excerpt(str(path))} is a file", "give the folder that it is in, or name the file as a task"
+        raise UsageError(what, where="--include_path", hint=hint)
+    if str(name) != _LM_EVAL:
+        raise UsageError(f"no folder {excerpt(str(path))}", where="--include_path", hint="check the path")
+    folder = lm_eval_folder()
+    if folder is None:
+        message = "lm-eval is not installed, and there is no folder 'lm_eval'"
+        hint = "pip install lm-eval, or give the path of its tasks"
+        raise UsageError(message, where="--include_path lm_eval", hint=hint)
+    return folder
 
 
 def lm_eval_folder() -> Path | None:
@@ -85,14 +87,6 @@ def lm_eval_folder() -> Path | None:
 
     package = finder.real_folder()
     return package / "tasks" if package is not None and (package / "tasks").is_dir() else None
-
-
-def _installed_tasks() -> Path:
-    folder = lm_eval_folder()
-    if folder is not None:
-        return folder
-    message = "lm-eval is not installed, and there is no folder 'lm_eval'"
-    raise UsageError(message, where="--include_path lm_eval", hint="pip install lm-eval, or give the path of its tasks")
 
 
 #: The size of a file and when it was last written, in nanoseconds.
@@ -108,12 +102,8 @@ _WORTH_CACHING = 50
 _TICK = 2_000_000_000
 
 
-def scan(folder: str) -> dict[str, Stamp]:
-    """The task files below a folder with their stamps, sorted by name; symbolic links to folders are not followed."""
-    return dict(sorted(_below(folder, "")))
-
-
-def _below(folder: str, prefix: str) -> Iterator[tuple[str, Stamp]]:
+def _scan(folder: str, prefix: str = "") -> Iterator[tuple[str, Stamp]]:
+    """The task files below a folder with their stamps; symbolic links to folders are not followed."""
     try:
         with os.scandir(folder) as entries:
             children = list(entries)
@@ -122,7 +112,7 @@ def _below(folder: str, prefix: str) -> Iterator[tuple[str, Stamp]]:
     for entry in children:
         if entry.is_dir(follow_symlinks=False):
             if entry.name not in _IGNORED:
-                yield from _below(entry.path, f"{prefix}{entry.name}/")
+                yield from _scan(entry.path, f"{prefix}{entry.name}/")
         elif entry.name.endswith(_ENDINGS):
             with contextlib.suppress(OSError):  # a link to nowhere or to itself
                 status = entry.stat()
@@ -198,7 +188,7 @@ _VERSION = 5
 
 def cache_path(root: str) -> Path:
     """The file that holds the cached index of a folder."""
-    return cache_root() / "tasks" / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.index"
+    return cache_root() / "tasks" / f"{sha256(os.fsencode(root))[:32]}.index"
 
 
 def load(root: str) -> dict[str, Record]:
@@ -227,7 +217,7 @@ def read_folder(folder: Path) -> tuple[dict[str, Record], dict[str, ConfigError]
     """
     root = os.path.realpath(folder)
     started = time.time_ns()
-    files = scan(root)
+    files = dict(sorted(_scan(root)))
     cached = load(root) if len(files) >= _WORTH_CACHING else {}
     included = {name for record in cached.values() for name in record.included}
     stamps = {name: stamp_of(os.path.join(root, name)) for name in included}
@@ -276,16 +266,19 @@ _OF_FAMILY = ("group", "task", "subsets", "metadata")
 
 def _read_files(root: str, files: Mapping[str, Stamp]) -> tuple[dict[str, Record], dict[str, ConfigError]]:
     """Read files of a folder, which are given with their stamps; also returns the errors of those that are broken."""
-    from multiform.tasks.yaml import SharedIncludes, read_yaml  # here and below: the cached index is mostly up to date
+    from multiform.tasks.yaml import read_yaml  # here and below: the cached index is mostly up to date
 
     records: dict[str, Record] = {}
     broken: dict[str, ConfigError] = {}
-    shared: SharedIncludes = {}
+    known: dict[Path, StatedKeys] = {}
     for file, stamp in files.items():
-        path = Path(root, file)
-        included: dict[Path, StatedKeys] = {}
+        path, included = Path(root, file), frozenset[Path]()
         try:
-            names = _classes(path) if file.endswith(".py") else _names(read_yaml(path, included, shared))
+            if file.endswith(".py"):
+                names = _classes(path)
+            else:
+                stated = read_yaml(path, known)
+                names, included = _names(stated), stated.included
         except ConfigError as error:
             broken[file] = error
         except (RecursionError, MemoryError) as error:
@@ -308,10 +301,10 @@ def _names(stated: StatedKeys) -> tuple[Entry, ...]:
         hint = f"write {kind}: '{name}' if it is one"
         if isinstance(name, list):
             hint = f"write tag: {excerpt(name)} for what several tasks have in common"
-        raise ConfigError(f"expected a name, got {excerpt(name)}", where=_place(stated, kind), hint=hint)
+        raise ConfigError(f"expected a name, got {excerpt(name)}", where=stated.where(kind), hint=hint)
     if not isinstance(tags, str | list | tuple):
         message = f"expected a tag or a list of them, got {excerpt(tags)}"
-        raise ConfigError(message, where=_place(stated, "tag"), hint="write e.g. tag: [science, english]")
+        raise ConfigError(message, where=stated.where("tag"), hint="write e.g. tag: [science, english]")
     words = (tags,) if isinstance(tags, str) else tuple(map(str, tags))
     named = Entry(name if kind == "group" else name.partition("@")[0], kind, words, about=_about(keys))
     if kind == "task" or not keys.get("subsets"):
@@ -321,11 +314,6 @@ def _names(stated: StatedKeys) -> tuple[Entry, ...]:
 
     tasks = subset_tasks(StatedKeys({key: keys[key] for key in _OF_FAMILY if key in keys}, stated.source))
     return (named, *(Entry(task, "task", family=name, about=_about(tasks[task].data)) for task in tasks))
-
-
-def _place(stated: StatedKeys, key: str) -> str:
-    assert stated.source is not None
-    return f"{stated.source.at(key)}: {key}"
 
 
 def _about(keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -338,4 +326,4 @@ def _classes(path: Path) -> tuple[Entry, ...]:
     """The task classes of a Python file, which is read but not run."""
     from multiform.tasks.python_tasks import task_classes_in
 
-    return tuple(Entry(kind.name, "task", (), kind.attribute, kind.line) for kind in task_classes_in(path))
+    return tuple(Entry(cls.name, "task", attribute=cls.attribute, line=cls.line) for cls in task_classes_in(path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
 import re
@@ -12,12 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
 from multiform.errors import ConfigError, UsageError, excerpt, nearest, reason
+from multiform.hashing import sha256
 from multiform.imports import (
     PackageFinder,
     lm_eval_finder,
@@ -96,7 +97,10 @@ class FunctionRef:
 
     def _from_path(self, module_name: str) -> ModuleType:
         try:
-            return _import_module(module_name, self.folder)
+            if module_name in sys.modules:
+                return sys.modules[module_name]
+            with with_removed_modules():  # an installed module gets the same libraries as a file beside the task
+                return _with_lm_eval(self.folder / "task.yaml", partial(importlib.import_module, module_name))
         except (Exception, SystemExit) as error:  # an installed module may fail in any way, too
             missing = isinstance(error, ModuleNotFoundError) and module_name.startswith(error.name or "?")
             message = f"no module '{module_name}' beside the file or installed"
@@ -136,35 +140,27 @@ def load_module(file: Path) -> ModuleType:
     installed or not. If these lack a name, the file is imported again with the installed lm-eval.
     """
     source = read_file(file)
-    stamp = hashlib.sha256(str(file).encode() + b"\0" + source).hexdigest()[:12]
+    stamp = sha256(str(file), b"\0", source)[:12]
     name = f"{_TASK_MODULE}{file.stem}_{stamp}"
     if name in sys.modules:
         return sys.modules[name]
     if not _IMPORTS_LM_EVAL.search(source):
         return _run(file, name)
-    try:
-        with lm_eval_finder.during(file):
-            return _run(file, name)
-    except ImportError as error:
-        if not _not_provided(error) or lm_eval_finder.real_folder() is None:
-            raise
-        return _run(file, name)
+    return _with_lm_eval(file, partial(_run, file, name))
 
 
 PackageFinder.load = staticmethod(load_module)
 
 
-def _import_module(name: str, folder: Path) -> ModuleType:
-    """Import an installed module; it gets the same `lm_eval` as a file beside the task."""
-    if name in sys.modules:
-        return sys.modules[name]
+def _with_lm_eval(file: Path, load: Callable[[], ModuleType]) -> ModuleType:
+    """Load a module with Multiform's `lm_eval`; with the installed one if the module needs names that ours lacks."""
     try:
-        with with_removed_modules(), lm_eval_finder.during(folder / "task.yaml"):
-            return importlib.import_module(name)
+        with lm_eval_finder.during(file):
+            return load()
     except ImportError as error:
         if not _not_provided(error) or lm_eval_finder.real_folder() is None:
             raise
-        return importlib.import_module(name)
+        return load()
 
 
 def _run(file: Path, name: str) -> ModuleType:
@@ -174,17 +170,13 @@ def _run(file: Path, name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with with_removed_modules(), _code_sandbox(file):
+        runs_programs = b"code_eval" in read_file(file)
+        with with_removed_modules(), with_sandboxed_code_eval() if runs_programs else nullcontext():
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
     return module
-
-
-def _code_sandbox(file: Path) -> AbstractContextManager[None]:
-    """The sandbox for programs that models write, if the file runs any."""
-    return with_sandboxed_code_eval() if b"code_eval" in read_file(file) else nullcontext()
 
 
 #: The packages whose names Multiform provides: their documentation, and what installs the rest.
@@ -202,7 +194,12 @@ def _not_provided(error: BaseException) -> str:
 
 
 def _advice(error: BaseException, file: Path) -> str:
-    place = f"{file.name}{_line(error, file)}"
+    """What to do about an error in the user's file, with the line that it came from."""
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        lines = [error.lineno]
+    else:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    place = f"{file.name}:{lines[-1]}" if lines else file.name
     return f"install what {place} imports" if isinstance(error, ModuleNotFoundError) else f"fix {place}"
 
 
@@ -300,11 +297,3 @@ class _SourceLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
         return code
-
-
-def _line(error: BaseException, file: Path) -> str:
-    """``:12`` if the error came from a line of the file."""
-    if isinstance(error, SyntaxError) and error.filename == str(file):
-        return f":{error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
-    return f":{lines[-1]}" if lines else ""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from multiform.errors import ConfigError, MultiformError, UsageError, excerpt
 from multiform.paths import display
 from multiform.schema import check_keys, check_values
-from multiform.tasks.config import TaskConfig, task_keys
+from multiform.tasks.config import TaskConfig
 from multiform.tasks.functions import resolve_functions
 from multiform.tasks.keys import FewshotConfig, Source, StatedKeys, default_keys, where
 
@@ -40,19 +41,13 @@ class GroupConfig:
     def __post_init__(self) -> None:
         check_values(type(self), vars(self), self.where)
         for index, entry in enumerate(self.aggregates()):
+            place = partial(self.where, "aggregate_metric_list", index)
             if "metric" not in entry:
-                place = self.where("aggregate_metric_list", index)
-                raise ConfigError("missing key 'metric'", where=place, hint="name a metric of the tasks")
+                raise ConfigError("missing key 'metric'", where=place(), hint="name a metric of the tasks")
             if not callable(how := entry.get("aggregation", "mean")) and how not in AGGREGATIONS:
                 message = f"aggregation: expected {' or '.join(AGGREGATIONS)} or a function, got {excerpt(how)}"
-                place = self.where("aggregate_metric_list", index)
-                raise ConfigError(message, where=place, hint="write aggregation: mean")
-            check_keys(
-                "aggregate_metric_list",
-                _AGGREGATE_KEYS,
-                entry,
-                lambda *path, i=index: self.where("aggregate_metric_list", i, *path),
-            )
+                raise ConfigError(message, where=place(), hint="write aggregation: mean")
+            check_keys("aggregate_metric_list", _AGGREGATE_KEYS, entry, place)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, source: Source | None = None) -> tuple[GroupConfig, dict[str, Any]]:
@@ -60,7 +55,7 @@ class GroupConfig:
         group_keys = {key: value for key, value in data.items() if key in _KEYS}
         member_keys = {key: value for key, value in data.items() if key not in _KEYS}
         group = cls(**resolve_functions(group_keys), _source=source)
-        check_keys("a group or its tasks", [*_KEYS, *task_keys()], member_keys, group.where)
+        check_keys("a group or its tasks", [*_KEYS, *default_keys()], member_keys, group.where)
         return group, member_keys
 
     def aggregates(self) -> list[dict[str, Any]]:
@@ -235,10 +230,11 @@ def _member(
     source = file.source.under("task", index)
     changes = {key: value for key, value in member.items() if key not in ("task", "group")}
     if "group" not in member:
-        check_keys("a task", task_keys(), changes, lambda *path: str(source.at(*path)))
+        check_keys("a task", default_keys(), changes, lambda *path: str(source.at(*path)))
     if "group" in member and "task" in member:
         inline = StatedKeys({**overrides, **member}, source)
-        return [build_group(inline, resolve, _selection(overrides), chain, outer)]
+        selection = {key: value for key, value in overrides.items() if key == "_formats_selection"}
+        return [build_group(inline, resolve, selection, chain, outer)]
     name = member.get("task", member.get("group"))
     if not isinstance(name, str):
         where = str(source.at())
@@ -254,10 +250,6 @@ def _member(
 def _member_name(name: str, overrides: Mapping[str, Any]) -> str:
     """The name of a member, without its own format if one was selected at run time."""
     return name.partition("@")[0] if overrides.get("_formats_selection") else name
-
-
-def _selection(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in overrides.items() if key == "_formats_selection"}
 
 
 def distinct(nodes: Sequence[Node]) -> list[Node]:
@@ -329,18 +321,13 @@ def _refusal(nodes: Sequence[Node], name: str) -> UsageError | ConfigError:
 
 
 def tasks_by_name(nodes: Iterable[Node]) -> dict[str, TaskConfig]:
-    """The tasks of the nodes by the names of their forms."""
+    """The tasks of the nodes by the names of their forms; two files that define one form are an error."""
     configs: dict[str, TaskConfig] = {}
-    for node in nodes:
-        for config in node.tasks():
-            _check_unique(config, configs.setdefault(config.form_name, config))
+    for config in (config for node in nodes for config in node.tasks()):
+        first = configs.setdefault(config.form_name, config)
+        files = [source.file for member in (first, config) if (source := member.stated.source) is not None]
+        if len(set(files)) > 1:
+            message = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
+            hint = "rename one of the two tasks, or run them one by one"
+            raise ConfigError(message, where=config.where("task"), hint=hint)
     return configs
-
-
-def _check_unique(config: TaskConfig, first: TaskConfig) -> None:
-    """Raise a ConfigError for two files that define the same form, whose results would have the same key."""
-    files = [source.file for member in (first, config) if (source := member.stated.source) is not None]
-    if len(set(files)) > 1:
-        message = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
-        hint = "rename one of the two tasks, or run them one by one"
-        raise ConfigError(message, where=config.where("task"), hint=hint)

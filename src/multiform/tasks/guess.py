@@ -5,7 +5,6 @@ Names suggest what a column is, and the values decide: an answer has to be the t
 
 from __future__ import annotations
 
-import ast
 import re
 import string
 import tomllib
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from multiform.labels import parse_literal_list
 from multiform.tasks.datasets.files import Rows
 
 #: The names that datasets give their columns, by what is in them.
@@ -97,11 +97,11 @@ def _one_column(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | No
             continue  # spellings of one answer
         if _are(values, list) and all(_are(value, str) and len(value) > 1 for value in values):
             choices = _choices_of_texts(name, column, values)
-        elif isinstance(first, str) and (lists := _literals(values)):
+        elif _are(values, str) and all(lists := [parse_literal_list(value) or [] for value in values]):
             choices = _Choices("{{" + column + "|literal}}", lists, (name,), about="the text of a list")
         elif isinstance(first, dict) and _are(values, dict):
             choices = _choices_of_mapping(name, column, columns, guess)
-        elif isinstance(first, list) and isinstance(first[0], dict):
+        elif isinstance(first, list) and isinstance(first[0], dict) and _are(filter(None, values), list):
             choices = _choices_of_records(name, column, values)
         if choices is not None:
             return choices
@@ -157,15 +157,6 @@ def _strip_letters(choices: Sequence[str]) -> tuple[list[str], bool]:
     return [re.sub(f"^{pattern}", "", choice) for choice in choices] if marked else list(choices), marked
 
 
-def _literals(values: Sequence[Any]) -> list[list[Any]] | None:
-    """The lists that the texts spell, if all do."""
-    try:
-        read = [ast.literal_eval(value) for value in values]
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return None
-    return read if all(_are(value, str) and len(value) > 1 for value in read) and _are(read, list) else None
-
-
 def _several_columns(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
     """Choices in columns such as option_a, option_b, or A, B, C, D, or ending0, ending1."""
     stems: dict[str, dict[str, str]] = {}
@@ -210,16 +201,11 @@ def _choice_answer(columns: Mapping[str, list[Any]], choices: _Choices, guess: G
     if choices.target is not None:
         guess.add("doc_to_target", choices.target)
         return set()
-    best: tuple[float, str, str, dict[str, Any]] | None = None
-    for name in _matching(columns, "answer"):
-        if name in choices.columns:
-            continue
-        how = _as_answer(columns[name], choices.values)
-        if how is not None and (best is None or how[0] > best[0]):
-            best = (how[0], name, how[1], how[2])
-    if best is None:
+    names = [name for name in _matching(columns, "answer") if name not in choices.columns]
+    fitting = [(how, name) for name in names if (how := _as_answer(columns[name], choices.values)) is not None]
+    if not fitting:
         return set()
-    _, name, about, keys = best
+    (_, about, keys), name = max(fitting, key=lambda fit: fit[0][0])
     template = keys.pop("template", None)
     guess.add("doc_to_target", template.replace("COLUMN", guess.name(name)) if template else guess.name(name), about)
     for key, value in keys.items():
@@ -300,7 +286,7 @@ def _open_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
         if not known:
             continue
         first = known[0]
-        if isinstance(first, dict):
+        if _are(known, dict):
             key = next((key for key in ("aliases", "text") if isinstance(first.get(key), list)), None)
             if key is None or not any(value.get(key) for value in known):  # none, or an unlabelled split
                 continue

@@ -36,12 +36,9 @@ class Index:
         """The names of all tasks, or of all groups, in order."""
         return sorted(entry.name for entry in self.entries.values() if entry.kind == kind)
 
+    @cached_property
     def tags(self) -> dict[str, list[str]]:
         """The tags, each with the tasks that carry it."""
-        return self._tags
-
-    @cached_property
-    def _tags(self) -> dict[str, list[str]]:
         names: dict[str, list[str]] = {}
         for entry in self.entries.values():
             for tag in entry.tags:
@@ -157,7 +154,7 @@ class TaskLookup:
             return [Target(Path(base), task_class=task_class) for task_class in python_tasks_of(Path(base))]
         if base in task_classes:
             return [Target(Path(base), task_class=task_classes.get(base))]
-        tags = self.index.tags()
+        tags = self.index.tags
         if base in tags:
             return [_target(entries[name]) for name in tags[base]]
         matches = [name for name in sorted(entries) if fnmatch.fnmatchcase(name, base)]
@@ -202,7 +199,7 @@ class TaskLookup:
         elif self._may_be_of_lm_eval(base):
             hint = "for lm-eval's own tasks add --include_path lm_eval"
         else:
-            known = [*self.index.entries, *self.index.tags(), *task_classes]
+            known = [*self.index.entries, *self.index.tags, *task_classes]
             hint = nearest(base, known, listed="tasks and tags")
             if len(known) > _LISTED and hint.startswith("tasks and tags"):
                 hint = "'multiform ls tasks' and 'multiform ls tags' list them"

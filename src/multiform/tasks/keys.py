@@ -11,7 +11,7 @@ from typing import Any
 
 from typing_extensions import NotRequired, Required, TypedDict  # pydantic needs these before 3.12
 
-from multiform.errors import ConfigError, running
+from multiform.errors import ConfigError, placing, running
 from multiform.fields import Field, FieldSpec
 from multiform.formats.base import FormatConfig, OutputType
 from multiform.formats.dialects.template import TemplateConfig
@@ -56,10 +56,8 @@ class FewshotConfig:
         except ConfigError as error:
             raise error.as_kind(SamplesError) if "fewshot_config.samples" in str(error.where) else error from None
         for name in ("doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale", "gen_prefix"):
-            try:
+            with placing(f"fewshot_config.{name}"):
                 Field.of(getattr(self, name))
-            except ConfigError as error:
-                raise error.at(f"fewshot_config.{name}") from error
         if self.split is not None and self.samples is not None:
             logger.warning("fewshot_config has both split and samples; the split is used")
 
@@ -309,11 +307,8 @@ class Source:
         notes: dict[str, ConfigError] = {}
         for source in [*sources, self]:
             notes |= {str(note): note for note in source.notes}
-            names = {key[0] for key in source.positions if key}
-            merged = {key: p for key, p in merged.items() if key and key[0] not in names}
-            merged |= {key: p for key, p in source.positions.items() if key}
-        if () in self.positions:
-            merged[()] = self.positions[()]
+            names = {key[:1] for key in source.positions}
+            merged = {key: p for key, p in merged.items() if key[:1] not in names} | dict(source.positions)
         return Source(self.file, merged, tuple(notes.values()))
 
 
@@ -331,6 +326,8 @@ class StatedKeys:
     task_class: type | None = None
     #: All keys of the file, for a task class that takes more keys than there are fields.
     class_keys: Mapping[str, Any] = field(default_factory=dict)
+    #: The files that it includes, also indirectly.
+    included: frozenset[Path] = frozenset()
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key, or the default if it is not set."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.arguments import split_outside
-from multiform.errors import ConfigError, UsageError, excerpt, nearest
+from multiform.errors import ConfigError, UsageError, list_first, nearest
 from multiform.formats.base import formats
 from multiform.formats.compile import FieldMapping
 from multiform.formats.localization import language_names
@@ -30,18 +30,11 @@ from multiform.tasks.yaml import read_yaml
 _MAX_GROUPS = 1000
 #: A label such as ``mcqa~16``, which stands for 16 variations.
 _DRAWN = re.compile(r"(?P<label>.*?)~(?P<number>\d+)", re.DOTALL)
-#: The most names that a message lists.
-_LISTED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """The variations, orders of choices and draws of few-shot examples of a run.
-
-    >>> Design(choice_order="sorted")
-    Traceback (most recent call last):
-    multiform.errors.UsageError: choice_order: expected original, shuffle:SEED, cyclic or all, got 'sorted'; ...
-    """
+    """The variations, orders of choices and draws of few-shot examples of a run."""
 
     #: The seed of the variations that ``format~N`` draws; None draws other ones each time.
     seed: int | None = 0
@@ -57,15 +50,6 @@ class Design:
     languages: tuple[str, ...] = ()
     #: The protocol of all tasks that name no format.
     protocol: str | None = None
-
-    def __post_init__(self) -> None:
-        order = self.choice_order
-        if order is not None and not re.fullmatch(r"original|shuffle:\d+|cyclic|all", order):
-            message = f"expected original, shuffle:SEED, cyclic or all, got {excerpt(order)}"
-            raise UsageError(message, where="choice_order", hint="give e.g. choice_order=cyclic or shuffle:7")
-        if self.fewshot_draws < 1:
-            message = f"expected a whole number of 1 or more, got {self.fewshot_draws}"
-            raise UsageError(message, where="fewshot_draws", hint="give e.g. fewshot_draws=5")
 
 
 class TaskManager:
@@ -148,21 +132,15 @@ class TaskManager:
             if every == "all":
                 named = [name + colon + language for name in self._supported_labels(target)]
             else:
-                named = self._protocol_labels(target, base)
+                is_protocol = base not in formats and base in self.protocols  # whose files are not read for a format
+                named = (self._defined_labels(target, base) if is_protocol else []) or [base]
             for name in named:
                 labels.append(self._canonical_label(target, name))
                 labels += [] if number is None else self._draw_variations(target, name, number)
         labels = list(dict.fromkeys(labels)) or [None]
-        return (
-            [self._with_shuffled_choices(target, label) for label in labels]
-            if _shuffles(target, self.design)
-            else labels
-        )
-
-    def _protocol_labels(self, target: Target, label: str) -> list[str]:
-        """The labels that a name after the ``@`` stands for: those of a protocol, or itself."""
-        is_protocol = label not in formats and label in self.protocols  # whose files are not read for a format
-        return (self._defined_labels(target, label) if is_protocol else []) or [label]
+        if target.declared is None or not target.declared.shuffled or self.design.choice_order is not None:
+            return labels
+        return [self._with_shuffled_choices(target, label) for label in labels]
 
     def _defined_labels(self, target: Target, name: str) -> list[str]:
         """The labels that a name stands for in a table of formats or a protocol; of a group, those that all have."""
@@ -172,17 +150,15 @@ class TaskManager:
         protocol = self.protocols.get(name)
         if name in format_table(stated.get("formats")):
             return [name]
-        if "subsets" in stated.data:
-            members = [target.member] if target.member is not None else list(subset_tasks(stated))
-            tables = [[member, str(stated.get("group"))] for member in members]
-        elif _is_group(stated):
+        if _is_group(stated) and "subsets" not in stated.data:
             inner = [self._lookup.targets(config.base_name)[0] for config in self.node(target, None).tasks()]
-            defined = [self._defined_labels(member, name) for member in inner]
-            return [label for label in defined[0] if all(label in labels for labels in defined)]
-        else:
-            tables = [[str(stated.get("task")).partition("@")[0]]]
-        defined = [protocol.labels(names) if protocol is not None else [] for names in tables]
-        return [label for label in defined[0] if all(label in labels for labels in defined)]
+            return _common([self._defined_labels(member, name) for member in inner])
+        if protocol is None:
+            return []
+        if "subsets" not in stated.data:
+            return protocol.labels([str(stated.get("task")).partition("@")[0]])
+        members = [target.member] if target.member is not None else list(subset_tasks(stated))
+        return _common([protocol.labels([member, str(stated.get("group"))]) for member in members])
 
     def _under_protocol(self, targets: Sequence[Target], name: str) -> list[Target]:
         """The targets under a protocol; refused if it does not define one of them, or a format is named already."""
@@ -197,7 +173,7 @@ class TaskManager:
             raise UsageError(f"no protocol '{name}'", where="--protocol", hint=hint)
         if missing:
             known = ", ".join(self.protocols[name].tasks) if name in self.protocols else "those with such a format"
-            message = f"'{name}' does not define {', '.join(missing[:_LISTED])}"
+            message = f"'{name}' does not define {list_first(missing, 20)}"
             raise UsageError(message, where="--protocol", hint=f"it defines {known}")
         return [replace(target, selection=tuple(labels[id(target)])) for target in targets]
 
@@ -221,9 +197,9 @@ class TaskManager:
         if "[" not in label:
             return label
         node = self.node(target, label)
-        if isinstance(node, Group):
-            return label if label.startswith("[") else next(node.tasks()).format_label or label
-        return node.format_label or label
+        if isinstance(node, Group) and label.startswith("["):
+            return label
+        return next(node.tasks()).format_label or label
 
     def _draw_variations(self, target: Target, label: str, number: int) -> list[str]:
         """The labels of a number of variations of a format."""
@@ -231,8 +207,7 @@ class TaskManager:
             message, where = "no variations are requested", shorten_name(f"@{label}~{number}")
             raise UsageError(message, where=where, hint=f"write e.g. {label}~16")
         base = Variation.parse(label)
-        node = self.node(target, base.label or None)
-        configs = list(node.tasks())
+        configs = list(self.node(target, base.label or None).tasks())
         formats_drawn = [config.format for config in configs if config.format is not None]
         if len(formats_drawn) < len(configs):
             message, where = "the task has no format that could be varied", shorten_name(f"@{label}~{number}")
@@ -261,10 +236,8 @@ class TaskManager:
         if _is_group(stated):
             self._check_groups(stated, chain)
             stated = _limit_languages(stated, self.design.languages)
-            if "subsets" in stated.data:
-                extend = partial(self._with_protocol, changes=changes)
-                return build_group(stated, self._members, changes, chain, extend=extend)
-            return build_group(stated, self._members, changes, chain)
+            extend = partial(self._with_protocol, changes=changes)
+            return build_group(stated, self._members, changes, chain, extend=extend)
         stated = stated.with_keys(**changes)
         return TaskConfig.from_stated(resolve_class(stated) if "class" in stated.data else stated)
 
@@ -294,11 +267,19 @@ class TaskManager:
             return instantiate(target.task_class).supported_formats()
         stated = _read_target(target)
         if target.member is not None or not _is_group(stated) or "subsets" in stated.data:
-            return _labels_supported_by(stated)
+            mapping = FieldMapping(stated.get("doc_to_text"), stated.get("doc_to_choice"), stated.get("doc_to_target"))
+            try:
+                return supported_formats(stated.get("formats"), mapping)
+            except ConfigError as error:
+                raise error.relocate(stated.where("formats")) from error
         node = self.node(target, None)
         assert isinstance(node, Group)
-        labels = [supported_formats(task.formats, task.mapping) for task in node.tasks()]
-        return [label for label in labels[0] if all(label in supported for supported in labels)]
+        return _common([supported_formats(task.formats, task.mapping) for task in node.tasks()])
+
+
+def _common(lists: Sequence[Sequence[str]]) -> list[str]:
+    """The labels that are in all lists."""
+    return [label for label in lists[0] if all(label in labels for labels in lists)]
 
 
 def _target_name(target: Target) -> str:
@@ -307,11 +288,6 @@ def _target_name(target: Target) -> str:
         return str(target.member or target.path)
     stated = _read_target(target)
     return str(stated.get("group") or stated.get("task"))
-
-
-def _shuffles(target: Target, design: Design) -> bool:
-    """Whether a dataset's declaration shuffles the choices, and the run does not decide about their order."""
-    return target.declared is not None and target.declared.shuffled and design.choice_order is None
 
 
 def _limit_languages(group: StatedKeys, languages: Sequence[str]) -> StatedKeys:
@@ -349,11 +325,3 @@ def _read_target(target: Target) -> StatedKeys:
 def _is_group(stated: StatedKeys) -> bool:
     """Whether a file defines a group; a file with a `class` is a task."""
     return "group" in stated.data and "class" not in stated.data
-
-
-def _labels_supported_by(stated: StatedKeys) -> list[str]:
-    mapping = FieldMapping(stated.get("doc_to_text"), stated.get("doc_to_choice"), stated.get("doc_to_target"))
-    try:
-        return supported_formats(stated.get("formats"), mapping)
-    except ConfigError as error:
-        raise error.relocate(stated.where("formats")) from error

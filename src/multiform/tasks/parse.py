@@ -40,7 +40,6 @@ class Parsed:
 def parse_yaml(text: str, path: Path) -> Parsed:
     """Parse a text that holds one YAML document; errors and positions name `path`."""
     loader = None
-    node = None
     try:
         _check_nesting(text)
         loader = _Loader(text.removeprefix("\ufeff"))
@@ -54,10 +53,6 @@ def parse_yaml(text: str, path: Path) -> Parsed:
         return Parsed(loader.construct_document(node), positions, tuple(loader.notes))
     except yaml.YAMLError as error:
         raise explain_error(error, text, path) from error
-    except (ValueError, AttributeError) as error:  # an impossible date or number, such as 2024-13-45
-        place = FilePosition(path, _unreadable(_Loader(""), node) or 1)
-        message = f"a value cannot be read: {' '.join(str(error).split())}"
-        raise ConfigError(message, where=str(place), hint="quote it to make it a string") from error
     except RecursionError as error:
         raise ConfigError("too deeply nested", where=display(path), hint="flatten the file") from error
     finally:
@@ -77,8 +72,7 @@ def _check_nesting(text: str) -> None:
 
 
 def _check_aliases(node: Any, path: Path) -> None:
-    size = _expanded_size(node)
-    if size > MAX_NODES:
+    if (size := _expanded_size(node)) > MAX_NODES:
         too_many = f"aliases repeat more than {MAX_NODES:,} values"
         message = "not valid YAML: an alias is recursive, it repeats itself" if size == math.inf else too_many
         raise ConfigError(message, where=str(FilePosition(path, 1)), hint="write out what is needed of it")
@@ -115,7 +109,7 @@ class _Loader(_BASE):  # type: ignore[misc]
 
 
 def _function(loader: Any, node: Any) -> FunctionRef:
-    name = loader.construct_scalar(node) if isinstance(node, yaml.ScalarNode) else _items(node)
+    name = node.value if isinstance(node, yaml.ScalarNode) else [getattr(item, "value", item) for item in node.value]
     position = FilePosition(loader.path, node.start_mark.line + 1)
     if not re.fullmatch(r"\w+(\.\w+)+", str(name)):
         hint = "write e.g. !function utils.process_docs, with utils.py beside this file"
@@ -124,29 +118,35 @@ def _function(loader: Any, node: Any) -> FunctionRef:
 
 
 def _mapping(loader: Any, node: Any) -> dict[Any, Any]:
-    _check_keys(loader, node)
-    loader.flatten_mapping(node)
+    if isinstance(node, yaml.MappingNode):
+        _check_keys(loader, node)
+        loader.flatten_mapping(node)
     return dict(loader.construct_pairs(node, deep=True))
 
 
-def _number(construct: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Constructs a number that is not too long."""
+def _scalar(kind: str) -> Callable[[Any, Any], Any]:
+    """Constructs a number, date or truth value; an error names the line of one that is impossible or too long."""
+    construct = getattr(_BASE, f"construct_yaml_{kind}")
 
-    def construct_short(loader: Any, node: Any) -> Any:
+    def construct_checked(loader: Any, node: Any) -> Any:
         length = len(node.value)
-        if length > MAX_DIGITS:
-            raise ValueError(f"a number of {length:,} characters, and {MAX_DIGITS:,} are allowed")
         try:
+            if length > MAX_DIGITS:
+                raise ValueError(f"it has {length:,} characters, and {MAX_DIGITS:,} are allowed")
             return construct(loader, node)
-        except OverflowError as error:
-            raise ValueError(str(error)) from error
+        except (ValueError, OverflowError, AttributeError, LookupError) as error:
+            is_clear = isinstance(error, ValueError | OverflowError)  # 2024-13-45, and not !!bool maybe
+            why = " ".join(str(error).split()) if is_clear else f"{excerpt(node.value)} is not of type {kind}"
+            place = str(FilePosition(loader.path, node.start_mark.line + 1))
+            message = f"a value cannot be read: {why}"
+            raise ConfigError(message, where=place, hint="quote it to make it a string") from error
 
-    return construct_short
+    return construct_checked
 
 
 _Loader.add_constructor("!function", _function)
-for _kind in ("int", "float"):
-    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _number(getattr(_BASE, f"construct_yaml_{_kind}")))
+for _kind in ("int", "float", "bool", "timestamp"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _scalar(_kind))
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
@@ -184,21 +184,6 @@ def _positions(node: Any, path: Path, seen: set[int], prefix: KeyPath = ()) -> I
             yield from _positions(item, path, seen, (*prefix, index))
 
 
-def _items(node: Any) -> list[Any]:
-    return [getattr(item, "value", item) for item in node.value]
-
-
-def _unreadable(loader: Any, node: Any) -> int | None:
-    """The line of the first value that cannot be read."""
-    if isinstance(node, yaml.ScalarNode):
-        try:
-            loader.construct_object(node)
-        except (ValueError, AttributeError):
-            return int(node.start_mark.line) + 1
-        return None
-    return next((line for part in _parts(node) if (line := _unreadable(loader, part))), None)
-
-
 _QUOTE = 'put the value in quotes, e.g. "{{question}}"'
 
 
@@ -215,7 +200,9 @@ def explain_error(error: yaml.YAMLError, text: str, path: Path) -> ConfigError:
 def _explanation(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
     if isinstance(error, ReaderError):
         line = text[: error.position].count("\n") + 1
-        return line, f"it holds the control character U+{_code(error.character):04X}", "remove it"
+        character: Any = error.character
+        code = character if isinstance(character, int) else ord(character)
+        return line, f"it holds the control character U+{code:04X}", "remove it"
     if not isinstance(error, yaml.MarkedYAMLError):
         return 1, " ".join(str(error).split()), "check indentation and quotes"
     mark: Any = error.problem_mark or error.context_mark
@@ -225,17 +212,23 @@ def _explanation(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
     line_text = _line(text, line)
     if "end of stream" in problem and "quoted scalar" in context:
         return opened.line + 1, "the quote that opens here is not closed", "add the closing quote"
-    if "found a tab" in problem:
+    character = line_text[mark.column : mark.column + 1] if mark else ""
+    cannot_start = "cannot start any token" in problem
+    if "found a tab" in problem or (cannot_start and character == "\t"):
         return line, "a tab stands where only spaces may", "indent with spaces"
-    if "cannot start any token" in problem:
-        return line, *_bad_start(line_text, mark.column)
+    if cannot_start and _is_template(line_text):
+        return line, "a template without quotes", _QUOTE
+    if cannot_start:
+        return line, f"a value cannot begin with {character!r}", "put the value in quotes"
     if "'}'" in problem or "']'" in problem:
         first = _line(text, opened.line + 1)
         hint = _QUOTE if "{{" in first else "add the closing bracket, or the comma before this line"
         return opened.line + 1, "the bracket that opens here is not closed, or a comma is missing", hint
     if "expected key" in problem or "could not find expected ':'" in problem or "'-' indicator" in problem:
         hint = _QUOTE if _is_template(line_text) else "check its indentation and quotes"
-        return _last_filled_line(text, line), "the line does not fit the lines above it", hint
+        while line > 1 and not _line(text, line).strip():  # the error may be found after empty lines
+            line -= 1
+        return line, "the line does not fit the lines above it", hint
     if "mapping values are not allowed" in problem:
         return line, "': ' is not expected here", "check the indentation, and quote a value that holds ': '"
     if "found another document" in problem:
@@ -246,15 +239,6 @@ def _explanation(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
     return line, problem or context, "check indentation and quotes"
 
 
-def _bad_start(line: str, column: int) -> tuple[str, str]:
-    character = line[column : column + 1]
-    if character == "\t":
-        return "a tab stands where only spaces may", "indent with spaces"
-    if _is_template(line):
-        return "a template without quotes", _QUOTE
-    return f"a value cannot begin with {character!r}", "put the value in quotes"
-
-
 def _is_template(line: str) -> bool:
     return line.partition(": ")[2].lstrip(" [").startswith(("{{", "{%"))
 
@@ -262,14 +246,3 @@ def _is_template(line: str) -> bool:
 def _line(text: str, number: int) -> str:
     lines = text.split("\n")
     return lines[number - 1] if number <= len(lines) else ""
-
-
-def _last_filled_line(text: str, number: int) -> int:
-    """The number of the line, or of the last non-empty line before it."""
-    while number > 1 and not _line(text, number).strip():
-        number -= 1
-    return number
-
-
-def _code(character: Any) -> int:
-    return character if isinstance(character, int) else ord(character)

@@ -7,7 +7,7 @@ depends; nothing else tells it from an entry of the task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -66,12 +66,16 @@ class Protocol:
                     raise ConfigError("expected a format", where=place("tasks", task, label), hint=hint)
         assert stated.source is not None
         about, published = (data.get(key) or "" for key in ("about", "source"))
-        unchecked = _read_unchecked(data.get("unchecked") or [], list(data["tasks"]), place)
+        unchecked = _read_unchecked(data.get("unchecked") or [], data["tasks"], place)
         versions = data.get("versions") or {}
-        for task in versions if isinstance(versions, dict) else [versions]:
+        if not isinstance(versions, dict):
+            hint = "write e.g. versions: {quiz: 2}"
+            raise ConfigError("expected a version for each task", where=place("versions"), hint=hint)
+        named = [*(("unchecked", task) for task in unchecked), *(("versions", task) for task in versions)]
+        for key, task in named:
             if task not in data["tasks"]:
                 hint = nearest(str(task), data["tasks"], listed="tasks of the protocol")
-                raise ConfigError(f"the protocol has no task '{task}'", where=place("versions"), hint=hint)
+                raise ConfigError(f"the protocol has no task '{task}'", where=place(key, str(task)), hint=hint)
         return cls(
             name=name,
             version=str(data["version"]),
@@ -101,15 +105,12 @@ class Protocol:
         return tuple(ConfigError(f"{form} may differ from what was published in {text}", where=place) for text in texts)
 
 
-def _read_unchecked(stated: Any, tasks: Sequence[str], place: Callable[..., str | None]) -> dict[str, tuple[str, ...]]:
+def _read_unchecked(stated: Any, tasks: Iterable[str], place: Callable[..., str | None]) -> dict[str, tuple[str, ...]]:
     """What `unchecked` says of each task: a list is about all of them, a mapping has a list for each."""
     by_task = dict.fromkeys(tasks, stated) if isinstance(stated, list) else stated
     if not isinstance(by_task, dict):
         raise ConfigError("expected a list, or one for each task", where=place("unchecked"), hint="write a list")
-    for task, texts in by_task.items():
-        if task not in tasks:
-            hint = nearest(str(task), tasks, listed="tasks of the protocol")
-            raise ConfigError(f"the protocol has no task '{task}'", where=place("unchecked", task), hint=hint)
+    for texts in by_task.values():
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             hint = "write what was not compared, e.g. [the order of the options]"
             raise ConfigError(f"expected a list of texts, got {excerpt(texts)}", where=place("unchecked"), hint=hint)
@@ -122,29 +123,20 @@ def read_protocols(folders: Iterable[Path]) -> dict[str, Protocol]:
     return {protocol.name: protocol for protocol in map(Protocol.from_file, files)}
 
 
-def add_entry(stated: StatedKeys, label: str | None, protocols: Mapping[str, Protocol]) -> StatedKeys:
+def add_entry(stated: StatedKeys, label: str, protocols: Mapping[str, Protocol]) -> StatedKeys:
     """What a task or group states, with the entry of the protocol that the label names, unless it has its own."""
-    base = (label or "").partition("[")[0]
-    if not base:
+    base = label.partition("[")[0]
+    name = str(stated.get("group") or stated.get("task"))
+    entries = [(protocol, entry) for protocol in protocols.values() if (entry := protocol.entry(name, base))]
+    table = format_table(stated.get("formats")) if entries else {}
+    if not entries or base in table:
         return stated
-    name = stated.get("group") or stated.get("task")
-    for protocol in protocols.values():
-        entry = protocol.entry(str(name), base)
-        if entry is None:
-            continue
-        table = format_table(stated.get("formats"))
-        if base in table:
-            return stated
-        source = _with_positions(stated.source, protocol.source.under("tasks", str(name), base), base, entry)
-        source = replace(source, notes=(*source.notes, *protocol.notes(str(name))))
-        return replace(stated.with_keys(formats={**table, base: entry}), source=source)
-    return stated
-
-
-def _with_positions(source: Source | None, entry: Source, label: str, keys: Iterable[str]) -> Source:
-    """The positions of a task's keys, and those of the keys that the entry of a protocol sets, in its own file."""
-    inner = {("formats", label, *path): position for path, position in entry.positions.items()}
-    inner |= {(key,): entry.at(key) for key in keys}
-    known = {} if source is None else {path: at for path, at in source.positions.items() if path[:1] not in inner}
-    file, notes = (entry.file, ()) if source is None else (source.file, source.notes)
-    return Source(file, {**known, **inner}, notes)
+    protocol, entry = entries[0]
+    # The keys that the entry sets are in the file of the protocol.
+    inside = protocol.source.under("tasks", name, base)
+    positions = {("formats", base, *path): position for path, position in inside.positions.items()}
+    positions |= {(key,): inside.at(key) for key in entry}
+    source = stated.source or Source(inside.file)
+    known = {path: position for path, position in source.positions.items() if path[:1] not in positions}
+    source = Source(source.file, {**known, **positions}, (*source.notes, *protocol.notes(name)))
+    return replace(stated.with_keys(formats={**table, base: entry}), source=source)

@@ -8,7 +8,8 @@ so far and returns those that it replaces.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from multiform.errors import ConfigError, excerpt
@@ -30,6 +31,9 @@ from multiform.tasks.keys import FewshotConfig, StatedKeys, TaskKeys, default_ke
 Values = dict[str, Any]
 
 _FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target")
+#: Keys of the task that `fewshot_config` may override.
+_INHERITED_BY_SHOTS = (*_FIELDS, "doc_to_rationale", "gen_prefix", "target_delimiter", "fewshot_delimiter",
+                       "fewshot_split", "process_docs")  # fmt: skip
 _TEMPLATES = (*_FIELDS, "doc_to_turns", "doc_to_context", "doc_to_rationale", "description", "gen_prefix", "drop_docs")
 
 
@@ -48,13 +52,7 @@ def resolve(stated: StatedKeys, library_prompt: Mapping[str, Any], *, where: Whe
         **keys.data,
         "format": None,
         "format_label": None,
-        "axes": {},
-        "choice_order": None,
-        "fewshot_draw": 0,
-        "fewshot_mapping": None,
         "recovered": None,
-        "template_config": None,
-        "overridden": (),
         "output_type_stated": "output_type" in keys.data,
         **library_prompt,
     }
@@ -85,10 +83,8 @@ def apply_overrides(stated: StatedKeys, where: Where) -> tuple[str | None, State
     Also returns the label of the entry if it is a finished prompt, and None if it is a format.
     """
     formats = stated.get("formats")
-    try:
+    with _placing(where, "formats"):
         label, overrides = task_overrides(formats, selected_format(stated))
-    except ConfigError as error:
-        raise _at_key(error, "formats", where) from error
     check_values(TaskKeys, overrides, lambda *path: where(*format_key(formats, label, str(path[0]))))
     return label, stated.with_keys(**overrides)
 
@@ -102,23 +98,19 @@ def _with_noise(question: FieldSpec, values: Values, where: Where) -> FieldSpec:
     """The question with the perturbation that the task asks for."""
     if values["perturbation"] is None:
         return question
-    try:
+    with _placing(where, "perturbation"):
         perturbation = Perturbation.of(values["perturbation"], values["perturbation_unmodifiable_words"] or ())
-    except ConfigError as error:
-        raise _at_key(error, "perturbation", where) from error
     return perturb_field(question, perturbation)
 
 
 def _compile_fields(values: Values, where: Where) -> None:
     """Compile every template, so that syntax errors are found when the file is read."""
     for name in _TEMPLATES:
-        try:
+        with _placing(where, name):
             Field.of(values[name])
             if name == "drop_docs" and values[name] is not None and not compile_template(values[name]).expression:
                 message = f"expected one expression in braces, got {excerpt(values[name])}"
                 raise ConfigError(message, hint='write e.g. drop_docs: "{{label == -1}}"')
-        except ConfigError as error:
-            raise error.relocate(where(name)) from error
 
 
 def _format(values: Values, stated: StatedKeys, where: Where) -> Values:
@@ -133,17 +125,15 @@ def _format(values: Values, stated: StatedKeys, where: Where) -> Values:
     if selection is not None and selection.startswith("[") and values["formats"] is None:
         return _draw(selection, values, where)
     try:
-        selected = select_format(values["formats"], selection, values["variations"], values["metadata"])
-        declared = [values["variations"], None if selected is None else selected.format.variations]
-        if any(declared):  # axes that are declared wrongly are refused even if the format is not varied
-            Grammar.of(*declared)
+        with _placing(where, "formats", "variations"):
+            selected = select_format(values["formats"], selection, values["variations"], values["metadata"])
+            declared = [values["variations"], None if selected is None else selected.format.variations]
+            if any(declared):  # axes that are declared wrongly are refused even if the format is not varied
+                Grammar.of(*declared)
     except UnknownFormatError as error:
         if selection is None:
-            raise _at_key(error, "formats", where) from error
+            raise
         raise error.relocate(f"{values['task'].partition('@')[0]}@{selection}") from error
-    except ConfigError as error:
-        root = "variations" if (error.where or "").startswith("variations") else "formats"
-        raise _at_key(error, root, where) from error
     if selected is None:
         if values["doc_to_context"] is not None:
             hint = "name one under 'formats:', or write the context into doc_to_text"
@@ -152,11 +142,9 @@ def _format(values: Values, stated: StatedKeys, where: Where) -> Values:
     foreign = values["formats"] is None and values["template"] is None and not values["multiple_inputs"]
     recovered = _recover_mapping(values["stated_mapping"], selected.format, values, stated, where) if foreign else None
     mapping = _raw_mapping(values["stated_mapping"], recovered, values, where)
-    try:
+    with _placing(where, "formats"):
         check_raw(selected.format, mapping)
         templates = compile_format(selected.format, mapping, _answer_base(values, recovered))
-    except ConfigError as error:
-        raise _at_key(error, "formats", where) from error
     return {
         "format_label": selected.label,
         "axes": selected.axes,
@@ -189,10 +177,8 @@ def _draw(selection: str, values: Values, where: Where) -> Values:
 
 def _template(values: Values, where: Where) -> Values:
     """The values that the task's `template:` replaces."""
-    try:
+    with _placing(where, "template"):
         template = wrap_mapping(values["template"], values["mapping"], values["output_type"], values["answer_base"])
-    except ConfigError as error:
-        raise _at_key(error, "template", where) from error
     replaced: Values = {**template, "output_type_stated": True}
     format: FormatConfig | None = template["format"]
     return replaced if format is None else {**replaced, **_replaced_by_format(format, values)}
@@ -287,12 +273,11 @@ def _generation(values: Values, where: Where) -> Values:
     kwargs, own = values["generation_kwargs"], {} if format is None else dict(format.generation_kwargs or {})
     if values["output_type"] != "generate_until" and not (format is not None and format.generates):
         return {"generation_kwargs": dict(kwargs)}
-    try:
+    with _placing(where, "generation_kwargs"):
         check_generation(kwargs)
+    try:
         check_generation(own)
     except ConfigError as error:
-        if format is None or format.generation_kwargs is None:
-            raise _at_key(error, "generation_kwargs", where) from error
         key = format_key(values["formats"], values["format_label"], "generation_kwargs")
         raise error.relocate(where(*key)) from error
     limit = FormatConfig.default_max_gen_toks if format is None else format.default_max_gen_toks
@@ -317,24 +302,15 @@ def _fewshot(values: Values, stated: StatedKeys, where: Where) -> Values:
     config = dict(config or {})
     if config.get("doc_to_text") is not None and values["recovered"] is None:
         config["doc_to_text"] = _with_noise(config["doc_to_text"], values, where)
-    try:
-        format: FormatConfig | None = values["format"]
-        mapping = None
+    format: FormatConfig | None = values["format"]
+    mapping = None
+    with _placing(where, "fewshot_config"):
         if format is not None and any(config.get(name) is not None for name in _FIELDS):
             mapping = _fewshot_mapping(config, values, stated, where)
         if format is not None and (mapping is not None or format.of_shots() != format):
             base = _answer_base(values, values["recovered"])
-            templates = compile_format(format.of_shots(), mapping or values["mapping"], base)
-            config |= templates
-        inherited = {
-            name: values[name]
-            for name in ("fewshot_delimiter", "target_delimiter", "gen_prefix", "doc_to_rationale", *_FIELDS)
-        }
-        if "split" not in config:
-            inherited["fewshot_split"] = values["fewshot_split"]
-        fewshot = FewshotConfig.from_dict(config, process_docs=values["process_docs"], **inherited)
-    except ConfigError as error:
-        raise _at_key(error, "fewshot_config", where) from error
+            config |= compile_format(format.of_shots(), mapping or values["mapping"], base)
+        fewshot = FewshotConfig.from_dict(config, **{name: values[name] for name in _INHERITED_BY_SHOTS})
     return {"fewshot_config": fewshot, "fewshot_mapping": mapping}
 
 
@@ -363,8 +339,13 @@ def format_key(formats: Any, label: str | None, name: str) -> tuple[str, ...]:
     return ("formats", name) if "type" in formats else ("formats", label, name)
 
 
-def _at_key(error: ConfigError, root: str, where: Where) -> ConfigError:
-    """The error, whose place is a path of keys below `root`, at the file and line of the deepest key."""
-    inner = (error.where or "").removeprefix(root).split(".")
-    keys = [int(part) if part.isdigit() else part for part in inner if part]
-    return error.relocate(where(root, *keys))
+@contextmanager
+def _placing(where: Where, *roots: str) -> Iterator[None]:
+    """Give an error, whose place is a path of keys below one of the roots, the file and line of the deepest key."""
+    try:
+        yield
+    except ConfigError as error:
+        place = error.where or ""
+        root = next((root for root in roots if place.startswith(root)), roots[0])
+        parts = filter(None, place.removeprefix(root).split("."))
+        raise error.relocate(where(root, *(int(part) if part.isdigit() else part for part in parts))) from error

@@ -28,27 +28,14 @@ from multiform.tasks.parse import Parsed, parse_yaml
 _MAX_BYTES = 2_000_000
 _MAX_DEPTH = 30
 _MAX_INCLUDES = 1000
-#: Keys of an included file that are not inherited.
-_NOT_INCLUDED = ("task_list",)
 
 
-class IncludeCycleError(ConfigError):
-    """A file includes itself, directly or through others."""
-
-
-#: What an included file states, and the files that it includes, by the folder and the name of the include.
-SharedIncludes = dict[tuple[Path, str], tuple[StatedKeys, dict[Path, StatedKeys]]]
-
-
-def read_yaml(
-    path: Path, included: dict[Path, StatedKeys] | None = None, shared: SharedIncludes | None = None
-) -> StatedKeys:
+def read_yaml(path: Path, known: dict[Path, StatedKeys] | None = None) -> StatedKeys:
     """Read a task file with its includes: later includes override earlier ones, and the file overrides all.
 
-    `included` collects the included files, also those of includes. `shared` keeps them for the other files that
-    a caller reads at the same time.
+    `known` keeps the included files for other files that a caller reads at the same time.
     """
-    return _read_file(resolve(path), (), {} if included is None else included, shared)
+    return _read_file(resolve(path), (), {} if known is None else known)
 
 
 def read_own(path: Path) -> StatedKeys:
@@ -92,9 +79,7 @@ def read_text(path: Path) -> str:
 _parse = lru_cache(maxsize=512)(parse_yaml)
 
 
-def _read_file(
-    path: Path, chain: tuple[Path, ...], known: dict[Path, StatedKeys], shared: SharedIncludes | None = None
-) -> StatedKeys:
+def _read_file(path: Path, chain: tuple[Path, ...], known: dict[Path, StatedKeys]) -> StatedKeys:
     """Read a file with its includes; `chain` has the files that include it, and `known` the files included so far."""
     parsed = _parse(read_text(path), path)
     data = _mapping(parsed, path)
@@ -104,22 +89,17 @@ def _read_file(
     if len(names) > _MAX_INCLUDES:
         message = f"{len(names):,} includes, and {_MAX_INCLUDES:,} are allowed"
         raise ConfigError(message, where=f"{source.at('include')}: include", hint="include each file once")
-    includes = []
-    for name, place in names:
-        if shared is None:
-            includes.append(_read_include(name, place, path, chain, known))
-            continue
-        if (path.parent, name) not in shared:
-            files: dict[Path, StatedKeys] = {}
-            shared[path.parent, name] = _read_include(name, place, path, chain, files), files
-        stated, files = shared[path.parent, name]
-        includes.append(stated)
-        known.update(files)
+    files = [_read_include(name, place, path, chain, known) for name, place in names]
+    includes = [known[file] for file in files]
+    included = frozenset(files).union(*(stated.included for stated in includes))
+    if len(included) > _MAX_INCLUDES:
+        message = f"more than {_MAX_INCLUDES:,} files are included"
+        raise ConfigError(message, where=f"{source.at('include')}: include", hint="include fewer")
     merged: dict[str, Any] = {}
-    for included in includes:
-        merged |= {key: value for key, value in included.data.items() if key not in _NOT_INCLUDED}
-    sources = [included.source for included in includes if included.source is not None]
-    return StatedKeys(merged | keys, source.over(sources))
+    for stated in includes:
+        merged |= {key: value for key, value in stated.data.items() if key != "task_list"}  # as in lm-eval
+    sources = [stated.source for stated in includes if stated.source is not None]
+    return StatedKeys(merged | keys, source.over(sources), included=included)
 
 
 def _mapping(parsed: Parsed, path: Path) -> dict[str, Any]:
@@ -133,7 +113,7 @@ def _mapping(parsed: Parsed, path: Path) -> dict[str, Any]:
 
 def _include_list(value: Any, source: Source) -> list[tuple[str, str]]:
     """The included names, each with its place in the file."""
-    items = [] if value is None else value if isinstance(value, list) else [value]
+    items = value if isinstance(value, list) else [] if value is None else [value]
     placed = [(item, f"{source.at('include', index)}: include") for index, item in enumerate(items)]
     for item, place in placed:
         if not isinstance(item, str) or not item.strip():
@@ -142,11 +122,12 @@ def _include_list(value: Any, source: Source) -> list[tuple[str, str]]:
     return placed
 
 
-def _read_include(
-    name: str, place: str, path: Path, chain: tuple[Path, ...], known: dict[Path, StatedKeys]
-) -> StatedKeys:
+def _read_include(name: str, place: str, path: Path, chain: tuple[Path, ...], known: dict[Path, StatedKeys]) -> Path:
+    """Read an included file into `known`, unless it is there, and return its path."""
+    file = path.parent / name
+    if file in known:
+        return file
     try:
-        file = path.parent / name
         target = file.resolve()
         exists = target.is_file()
     except (OSError, ValueError, RuntimeError) as error:
@@ -161,15 +142,12 @@ def _read_include(
     chain = (*chain, path)
     if target in chain:
         loop = " -> ".join(p.name for p in (*chain[chain.index(target) :], target))
-        raise IncludeCycleError(f"include cycle: {loop}", where=place, hint="remove one of these includes")
+        raise ConfigError(f"include cycle: {loop}", where=place, hint="remove one of these includes")
     if len(chain) > _MAX_DEPTH:
         message = f"more than {_MAX_DEPTH} files include each other, one inside the other"
         raise ConfigError(message, where=place, hint="include fewer")
-    if file not in known:
-        if len(known) >= _MAX_INCLUDES:
-            raise ConfigError(f"more than {_MAX_INCLUDES:,} files are included", where=place, hint="include fewer")
-        known[file] = _read_file(target, chain, known)
-    return known[file]
+    known[file] = _read_file(target, chain, known)
+    return file
 
 
 def _file_hint(path: Path, pattern: str) -> str:
@@ -256,8 +234,4 @@ class _TemplateLoader(yaml.SafeLoader):
     """Reads promptsource's own tags as plain mappings."""
 
 
-def _as_mapping(loader: Any, suffix: str, node: Any) -> Any:
-    return loader.construct_mapping(node, deep=True)
-
-
-_TemplateLoader.add_multi_constructor("!", _as_mapping)
+_TemplateLoader.add_multi_constructor("!", lambda loader, suffix, node: loader.construct_mapping(node, deep=True))

@@ -11,7 +11,7 @@ import pytest
 from multiform.tasks import yaml as reader
 from multiform.tasks.index import Index, build_index
 from multiform.tasks.keys import StatedKeys
-from multiform.tasks.yaml import SharedIncludes, read_yaml
+from multiform.tasks.yaml import read_yaml
 
 #: Enough files for their index to be kept.
 FILES = 60
@@ -25,9 +25,9 @@ class Tasks:
         self.path = path
         self.read: list[str] = []
 
-        def recorded(file: Path, included: dict[Path, StatedKeys], shared: SharedIncludes) -> StatedKeys:
+        def recorded(file: Path, known: dict[Path, StatedKeys]) -> StatedKeys:
             self.read.append(os.path.relpath(file, path))
-            return read_yaml(file, included, shared)
+            return read_yaml(file, known)
 
         monkeypatch.setattr(reader, "read_yaml", recorded)
 

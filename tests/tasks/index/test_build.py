@@ -75,11 +75,11 @@ def test_a_name_that_no_file_can_have_is_absent():
 
 
 def test_a_change_of_an_included_file_refreshes_what_includes_it(tasks):
-    assert list(tasks.index().tags()) == ["first"]
+    assert list(tasks.index().tags) == ["first"]
     tasks.write("suite/alone.yaml", "task: alone\n")
     tasks.index()
     tasks.write("common_yaml", "tag: second\n", LATER)
-    assert tasks.index().tags() == {"second": sorted(NAMES)}
+    assert tasks.index().tags == {"second": sorted(NAMES)}
     assert "suite/alone.yaml" not in tasks.read
     assert len(tasks.read) == 60
 
@@ -87,9 +87,9 @@ def test_a_change_of_an_included_file_refreshes_what_includes_it(tasks):
 def test_files_are_refreshed_through_includes_of_includes(tasks):
     tasks.write("suite/base_yaml", "tag: old\n")
     tasks.write("common_yaml", "include: suite/base_yaml\n", LATER)
-    assert list(tasks.index().tags()) == ["old"]
+    assert list(tasks.index().tags) == ["old"]
     tasks.write("suite/base_yaml", "tag: new\n", LATER)
-    assert list(tasks.index().tags()) == ["new"]
+    assert list(tasks.index().tags) == ["new"]
 
 
 def test_an_included_file_outside_of_the_folder_is_watched_as_well(tasks):
@@ -108,7 +108,7 @@ def test_an_included_file_that_appears_makes_a_broken_file_whole(tasks):
     tasks.write("suite/missing_yaml", "tag: found\n")
     index = tasks.index()
     assert not index.broken
-    assert index.tags()["found"] == ["heir"]
+    assert index.tags["found"] == ["heir"]
 
 
 def test_an_included_file_that_disappears_breaks_those_that_include_it(tasks):
@@ -122,10 +122,10 @@ def test_an_included_link_that_points_elsewhere_is_followed(tasks):
     link = tasks.path / "link_yaml"
     link.symlink_to("a_yaml")
     tasks.write("suite/heir.yaml", "include: ../link_yaml\ntask: heir\n")
-    assert "one" in tasks.index().tags()
+    assert "one" in tasks.index().tags
     link.unlink()
     link.symlink_to("b_yaml")
-    assert "three" in tasks.index().tags()
+    assert "three" in tasks.index().tags
 
 
 def test_a_broken_file_is_reported_with_its_line_each_time(tasks, monkeypatch):
@@ -249,7 +249,7 @@ def test_a_linked_file_is_a_task_and_includes_what_is_beside_the_real_one(tasks)
     tasks.write("../elsewhere/real.yaml", "include: beside_yaml\ntask: linked\n")
     tasks.write("../elsewhere/beside_yaml", "tag: beside\n")
     (tasks.path / "link.yaml").symlink_to("../elsewhere/real.yaml")
-    assert tasks.index().tags()["beside"] == ["linked"]
+    assert tasks.index().tags["beside"] == ["linked"]
 
 
 def test_a_file_name_that_is_not_utf8_is_a_name_like_any_other(tasks):

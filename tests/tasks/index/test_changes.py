@@ -44,7 +44,7 @@ def apply(folder: Path, name: str, content: str | None, time: int) -> None:
 
 def said(index: Index) -> tuple[object, ...]:
     entries = sorted((e.name, e.kind, e.file, e.tags, e.attribute, e.line) for e in index.entries.values())
-    return entries, {path: str(error) for path, error in index.broken.items()}, index.tags()
+    return entries, {path: str(error) for path, error in index.broken.items()}, index.tags
 
 
 @settings(max_examples=60)

@@ -62,9 +62,9 @@ class BaseTask(SampleHooks, PythonTask, Generic[SubjectType]):
         `label` is the format after ``@``, `overrides` are keys that replace those of the configuration, and `member`
         is the name of a single subject's task, as results show it.
         """
-        subjects = {self._member_name(subject): subject for subject in self.SUBJECTS or [NO_SUBJECT]}
-        if len(subjects) < len(self.SUBJECTS):
-            names = [self._member_name(subject) for subject in self.SUBJECTS]
+        names = self.member_names()
+        subjects = dict(zip(names, self.SUBJECTS or [NO_SUBJECT], strict=True))
+        if len(subjects) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             message = f"two SUBJECTS make the same name '{twice}'"
             raise ConfigError(message, where=self._place(), hint="rename one, as results are keyed by it")

@@ -19,7 +19,6 @@ from multiform.compat.eval_framework.samples import Completion, Loglikelihood, M
 from multiform.errors import ConfigError, DataError, excerpt, running
 from multiform.fields import Doc, FieldSpec
 from multiform.formats.dialects.metric_classes import BaseMetric, result_keys
-from multiform.formats.dialects.metric_results import MetricResult
 from multiform.formats.dialects.styler import ResponseType
 from multiform.formats.perturbation import Perturbation
 from multiform.forms.sample import Sample as RenderedSample
@@ -96,9 +95,6 @@ class HookedPrompt:
 
 class HookedDataset:
     """The field `custom_dataset` of a class with its own `_load_dataset`."""
-
-    #: The dataset mirror is passed as an argument.
-    takes_mirror = True
 
     def __init__(self, task: SampleHooks, subject: Any) -> None:
         self.task, self.subject = task, subject
@@ -286,11 +282,8 @@ class HookedTask(Task):
     @cached_property
     def _metric_objects(self) -> list[BaseMetric[Any]]:
         """The metrics that calculate values; one object for the whole run, as some compare several samples."""
-        task = self._prompt.task
-        if not calculates(task):
-            return []
         with self._running("METRICS"):
-            return [metric() for metric in task.get_metrics()]
+            return [metric() for metric in self._prompt.task.get_metrics()]
 
     @property
     def _calculates(self) -> bool:
@@ -308,8 +301,6 @@ class HookedTask(Task):
 
     def process_results(self, doc: Doc, results: Sequence[Any]) -> Mapping[str, Any] | None:
         """The values that the metrics calculate; a list where a metric has several values for a document."""
-        if self.config.process_results is not None:
-            return super().process_results(doc, results)
         keys = result_keys([type(metric) for metric in self._metric_objects])
         values: dict[str, list[float]] = {}
         for response in self._responses(doc, results):
@@ -318,8 +309,13 @@ class HookedTask(Task):
                     calculated = calculate(metric, response)
                 for result in calculated:
                     key = keys.get((type(metric), result.metric_name), result.metric_name)
-                    self._note(key, result)
-                    values.setdefault(key, []).extend([] if result.value is None else [float(result.value)])
+                    self._better[key] = result.higher_is_better
+                    numbers = values.setdefault(key, [])
+                    if result.value is not None:
+                        numbers.append(float(result.value))
+                        continue
+                    why = "no value and no error" if result.error is None else result.error.message
+                    self._errors.setdefault(key, []).append(why)
         return {key: numbers[0] if len(numbers) == 1 else numbers for key, numbers in values.items()}
 
     def _post_process(self, pipeline: Pipeline, sample: RenderedSample, outputs: Sequence[Any]) -> list[Any]:
@@ -361,12 +357,6 @@ class HookedTask(Task):
                 raw_completion_sequence_positions=None,
                 context=sample.context,
             )
-
-    def _note(self, key: str, result: MetricResult) -> None:
-        self._better[key] = result.higher_is_better
-        if result.value is None:
-            why = result.error.message if result.error is not None else "no value and no error"
-            self._errors.setdefault(key, []).append(why)
 
     def estimates(
         self, scored: Iterable[ScoredSample], bootstrap_iters: int = DEFAULT_ITERATIONS

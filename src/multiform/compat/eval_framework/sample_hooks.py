@@ -6,6 +6,7 @@ import json
 import logging
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -243,16 +244,15 @@ class SampleHooks(StylerHooks):
         """All samples of all subjects, or the first `num_samples` of each, in eval-framework's order."""
         for subject in self.SUBJECTS:
             self._load_dataset(subject)
-            number = 0
-            for item in self.dataset[self.SAMPLE_SPLIT]:
-                if num_samples is not None and number >= num_samples:
-                    break
-                item["subject"] = subject
-                for sample in self._create_samples(item, number, str(subject)):
-                    yield sample
-                    number += 1
-                    if number == num_samples:
-                        break
+            yield from islice(self._samples_of(subject), num_samples)
+
+    def _samples_of(self, subject: Any) -> Iterator[Sample]:
+        number = 0
+        for item in self.dataset[self.SAMPLE_SPLIT]:
+            item["subject"] = subject
+            samples = self._create_samples(item, number, str(subject))
+            number += len(samples)
+            yield from samples
 
     def _create_samples(self, item: dict[str, Any], index: int, subject: str) -> list[Sample]:
         """The samples of a row; by default one."""

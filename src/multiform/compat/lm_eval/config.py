@@ -11,12 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import ModelError, MultiformError
+from multiform.paths import mirror_path
 from multiform.tasks.config import TaskConfig as OurConfig
-from multiform.tasks.config import task_keys
-from multiform.tasks.keys import plain
-
-#: What to do where a task's own code fails before there is a document.
-OWN_CODE = "it runs the task's own code: install what that imports, and allow what it downloads"
+from multiform.tasks.keys import default_keys, plain
 
 
 class TaskConfig(OurConfig):
@@ -39,7 +36,7 @@ class TaskConfig(OurConfig):
     def __setattr__(self, key: str, value: Any) -> None:
         """Change a key, as lm-eval's scripts do; the task that has this configuration is compiled anew."""
         object.__setattr__(self, key, value)
-        if key in task_keys():
+        if key in default_keys():
             object.__setattr__(self, "stated", self.stated.with_keys(**{key: value}))
             on_change = self.__dict__.get("_on_change")
             if on_change is not None:
@@ -81,8 +78,7 @@ _CURRENT: ContextVar[BuildContext | None] = ContextVar("build_context", default=
 
 def build_context() -> BuildContext:
     """The task file and mirror in use; outside of a task file, the mirror of the environment."""
-    mirror = os.environ.get("MULTIFORM_DATASET_MIRROR")
-    return _CURRENT.get() or BuildContext(mirror=Path(mirror) if mirror else None)
+    return _CURRENT.get() or BuildContext(mirror=mirror_path(os.environ.get("MULTIFORM_DATASET_MIRROR")))
 
 
 @contextmanager

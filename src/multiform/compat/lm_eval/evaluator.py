@@ -104,7 +104,7 @@ def simple_evaluate(
         confirm_run_unsafe_code=confirm_run_unsafe_code,
         # Nowhere unless that is asked for, and never in a file of lm-eval.
         use_cache=Path(f"{use_cache}.multiform.db") if use_cache else False,
-        cache_requests="delete" if delete_requests_cache else _caching(cache_requests, rewrite_requests_cache),
+        cache_requests="delete" if delete_requests_cache else "refresh" if rewrite_requests_cache else cache_requests,
     )
     if evaluation_tracker is not None:
         evaluation_tracker.general_config_tracker.log_experiment_args(
@@ -156,7 +156,7 @@ def evaluate(
         write_out=write_out,
         confirm_run_unsafe_code=confirm_run_unsafe_code,
         use_cache=False,
-        cache_requests=_caching(cache_requests, rewrite_requests_cache),
+        cache_requests="refresh" if rewrite_requests_cache else cache_requests,
     )
     return scores_of(results, samples=log_samples, errors=bool(bootstrap_iters))
 
@@ -188,11 +188,6 @@ def _flat(nested: Mapping[Any, Any]) -> Iterator[Any]:
             yield value
         if isinstance(key, Group):
             yield key
-
-
-def _caching(kept: bool, anew: bool) -> bool | str:
-    """What becomes of the requests that are kept on disk."""
-    return "refresh" if anew else bool(kept)
 
 
 def whole_results(
@@ -274,7 +269,7 @@ class GeneralConfigTracker:
     total_evaluation_time_seconds: str | None = None
 
     def __post_init__(self) -> None:
-        self._started = time.perf_counter()
+        self.started = time.perf_counter()
 
     def log_experiment_args(
         self,
@@ -294,10 +289,6 @@ class GeneralConfigTracker:
         self.chat_template_sha = sha256(chat_template) if chat_template else None
         self.fewshot_as_multiturn = fewshot_as_multiturn
 
-    def log_end_time(self) -> None:
-        """Take note of how long it took."""
-        self.total_evaluation_time_seconds = str(time.perf_counter() - self._started)
-
 
 class EvaluationTracker:
     """Writes what `simple_evaluate` returns below a folder; nothing is sent to the hub."""
@@ -313,7 +304,8 @@ class EvaluationTracker:
         self, results: Mapping[str, Any], samples: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
     ) -> None:
         """Write the scores, with the hashes of the samples."""
-        self.general_config_tracker.log_end_time()
+        tracker = self.general_config_tracker
+        tracker.total_evaluation_time_seconds = str(time.perf_counter() - tracker.started)
         self.date_id = datetime.now().isoformat().replace(":", "-")
         if not self.output_path:
             return
@@ -324,7 +316,7 @@ class EvaluationTracker:
             for name, task_samples in (samples or {}).items()
         }
         kept = {key: value for key, value in results.items() if key != "samples"}
-        whole = {**kept, "task_hashes": hashes, **asdict(self.general_config_tracker)}
+        whole = {**kept, "task_hashes": hashes, **asdict(tracker)}
         path = Path(self.output_path)
         name = path.stem if path.suffix == ".json" else "results"
         with replace_output(self._folder / f"{name}_{self.date_id}.json") as file:

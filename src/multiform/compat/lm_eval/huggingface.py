@@ -35,6 +35,7 @@ class HFLM(ModelLM):
     """A model: a folder, a name on the hub, or a model of transformers that is already loaded."""
 
     model_name = "hf"
+    wrapped: HFModel
     AUTO_MODEL_CLASS: ClassVar[Any] = None
 
     def __init__(self, pretrained: Any, backend: str = "default", **arguments: Any) -> None:
@@ -58,29 +59,24 @@ class HFLM(ModelLM):
         return _GivenModel(objects, **stated) if objects else HFModel(**stated)
 
     @property
-    def _hf(self) -> HFModel:
-        assert isinstance(self.wrapped, HFModel)
-        return self.wrapped
-
-    @property
     def model(self) -> Any:
-        return self._hf.model
+        return self.wrapped.model
 
     @property
     def tokenizer(self) -> Any:
-        return self._hf.tokenizer
+        return self.wrapped.tokenizer
 
     @property
     def config(self) -> Any:
-        return self._hf.model.config
+        return self.wrapped.model.config
 
     @property
     def device(self) -> Any:
-        return self._hf.model.device
+        return self.wrapped.model.device
 
     @property
     def max_length(self) -> int:
-        return self._hf.max_length
+        return self.wrapped.max_length
 
     @property
     def max_gen_toks(self) -> int:
@@ -101,7 +97,7 @@ class HFLM(ModelLM):
 
     @property
     def prefix_token_id(self) -> int:
-        return prefix_tokens(self._hf.encoder.prefix_token_id)[0]
+        return prefix_tokens(self.wrapped.encoder.prefix_token_id)[0]
 
     def tok_encode(self, string: str, add_special_tokens: bool | None = None, **kwargs: Any) -> list[int]:
         """The tokens of a text; with the tokenizer's special ones unless that is said."""

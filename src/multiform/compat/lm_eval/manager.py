@@ -160,7 +160,7 @@ class TaskManager:
 
     @property
     def all_tags(self) -> list[str]:
-        return sorted(self.manager.index.tags())
+        return sorted(self.manager.index.tags)
 
     def match_tasks(self, task_list: Sequence[str]) -> list[str]:
         """The names that the patterns match, sorted."""
@@ -281,6 +281,4 @@ def get_task_dict(
     task_name_list: str | Sequence[str | dict[str, Any] | Task], task_manager: TaskManager | None = None
 ) -> dict[Any, Any]:
     """The tasks by their names, those of a group in a dict under it."""
-    manager = task_manager or TaskManager()
-    listed = [task_name_list] if isinstance(task_name_list, str) else list(task_name_list)
-    return manager.load_task_or_group(listed)
+    return (task_manager or TaskManager()).load_task_or_group(task_name_list)

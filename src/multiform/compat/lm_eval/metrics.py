@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -46,10 +45,7 @@ def brier_score(items: Iterable[tuple[int, Sequence[float]]]) -> float:
     >>> brier_score([(0, [1.0, 0.0]), (1, [0.5, 0.5])])
     0.25
     """
-    errors = [
-        math.fsum((chance - (index == gold)) ** 2 for index, chance in enumerate(chances)) for gold, chances in items
-    ]
-    return math.fsum(errors) / len(errors)
+    return aggregations.get("brier_score")(list(items), 0).value
 
 
 def metric_max_over_ground_truths(

@@ -88,9 +88,6 @@ class Collator(Generic[T]):
             return
         same: list[tuple[int, Any]] = self._groups.pop((*cxt_toks, *cont_toks[:-1]))
         self._order += [number for number, _ in same]
-        if len(same) == 1:
-            yield req_str, cont_toks, logits
-            return
         for (_, request), one in zip(same, logits.expand(len(same), -1, -1).chunk(len(same)), strict=True):
             yield request[0], request[-1], one
 
@@ -168,8 +165,7 @@ def postprocess_generated_text(
 
 def has_bos_prefix(sequence: str, bos_str: str | Iterable[str] | None = None) -> bool:
     """Whether a text already begins with the token, or one of the tokens, that begin texts."""
-    starts = () if bos_str is None else (bos_str,) if isinstance(bos_str, str) else tuple(bos_str)
-    return sequence.startswith(starts)
+    return bos_str is not None and sequence.startswith(bos_str if isinstance(bos_str, str) else tuple(bos_str))
 
 
 def configure_pad_token(tokenizer: Any, model_config: Any = None) -> Any:

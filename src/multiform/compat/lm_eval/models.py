@@ -31,11 +31,10 @@ class CacheHook:
 class LM(ABC):
     """A model that responds to lists of instances."""
 
-    def __init__(self) -> None:
-        self._rank = 0
-        self._world_size = 1
-        self._device: Any = None
-        self.cache_hook = CacheHook()
+    _rank = 0
+    _world_size = 1
+    _device: Any = None
+    cache_hook = CacheHook()
 
     @abstractmethod
     def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
@@ -68,15 +67,15 @@ class LM(ABC):
 
     @property
     def device(self) -> Any:
-        return getattr(self, "_device", None)
+        return self._device
 
     @property
     def rank(self) -> int:
-        return getattr(self, "_rank", 0)
+        return self._rank
 
     @property
     def world_size(self) -> int:
-        return getattr(self, "_world_size", 1)
+        return self._world_size
 
     @property
     def tokenizer_name(self) -> str:
@@ -140,9 +139,9 @@ class TemplateLM(LM):
 
     def chat_template(self, chat_template: bool | str = False) -> str | None:
         """The tokenizer's template: its only one, or the one of a name."""
-        if self.tokenizer is None or chat_template is False:
-            return None if chat_template is False else ""
-        template = getattr(self.tokenizer, "chat_template", None)
+        if chat_template is False:
+            return None
+        template = "" if self.tokenizer is None else getattr(self.tokenizer, "chat_template", None)
         if isinstance(template, Mapping):
             return template.get(chat_template if isinstance(chat_template, str) else "default")
         return template
@@ -155,7 +154,6 @@ class ModelLM(LM):
     model_name: ClassVar[str]
 
     def __init__(self, **arguments: Any) -> None:
-        super().__init__()
         self.wrapped = self._load(arguments)
 
     def _load(self, arguments: dict[str, Any]) -> Model:

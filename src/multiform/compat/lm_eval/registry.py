@@ -17,6 +17,7 @@ from multiform.models.registry import INSTEAD
 from multiform.scoring.aggregations import aggregations
 from multiform.scoring.aggregations import register_aggregation as register_aggregation
 from multiform.scoring.filters import filters
+from multiform.scoring.filters import register_filter as register_filter
 from multiform.scoring.metrics import Metric, metrics
 from multiform.scoring.metrics.base import callable_metric
 from multiform.scoring.scorers import Scorer, scorers
@@ -26,7 +27,6 @@ _HF = ("hf", "hf-auto", "huggingface")
 T = TypeVar("T")
 
 MODEL_REGISTRY: dict[str, type[LM]] = {}
-FILTER_REGISTRY: dict[str, Any] = {}
 TASK_REGISTRY: dict[str, Any] = {}
 
 
@@ -63,24 +63,13 @@ def get_model(model_name: str) -> type[LM]:
     return type(f"{model_name}_lm", (ModelLM,), {"model_name": model_name})
 
 
-def register_filter(name: str) -> Callable[[type[T]], type[T]]:
-    """Register a subclass of Filter for use in a task's `filter_list`."""
-
-    def decorate(kind: type[T]) -> type[T]:
-        filters.register(name)(kind)
-        FILTER_REGISTRY[name] = kind
-        return kind
-
-    return decorate
-
-
 def get_filter(filter_name: str | Callable[..., Any]) -> Callable[..., Any]:
     """The class of a name; a function or class is returned as it is."""
     if callable(filter_name):
         return filter_name
     with convert_errors(KeyError):
-        filters.get(filter_name)  # raises, with the nearest name
-    return FILTER_REGISTRY.get(filter_name) or filter_class(filter_name)
+        registered = filters.get(filter_name)
+    return registered if hasattr(registered, "apply") else filter_class(filter_name)
 
 
 def register_metric(
@@ -110,9 +99,8 @@ def register_metric(
     return decorate
 
 
-def register_scorer(name: str) -> Callable[[type[Scorer]], type[Scorer]]:
-    """Register a scorer, which a task names with `scorer:`."""
-    return scorers.register(name)
+#: Register a scorer, which a task names with `scorer:`.
+register_scorer = scorers.register
 
 
 def get_scorer(name: str) -> type[Scorer]:

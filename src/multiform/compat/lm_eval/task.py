@@ -6,23 +6,21 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
-from multiform.compat.lm_eval.config import OWN_CODE, TaskConfig, build_context, build_from
+from multiform.compat.lm_eval.config import TaskConfig, build_context, build_from
 from multiform.compat.lm_eval.model_helpers import to_instances, to_requests
-from multiform.errors import ConfigError, DataError, running
+from multiform.errors import ConfigError, DataError, placing, running
 from multiform.fields import Doc
 from multiform.forms import RunSettings, Sample
 from multiform.forms import Task as OurTask
-from multiform.forms.spec import FIELD_HOOKS
+from multiform.forms.spec import FIELD_HOOKS, OWN_CODE
 from multiform.prompts.prompt import ChatTemplate, Prompt, PromptOptions
 from multiform.requests import Completion, LLOutput, Output, RollingRequest
 from multiform.requests import Instance as Ours
 from multiform.scoring.filters import Pipeline
 from multiform.statistics.estimates import Estimate
 from multiform.tasks.config import TaskConfig as OurConfig
-
-T = TypeVar("T")
 
 ALL_OUTPUT_TYPES = ["loglikelihood", "multiple_choice", "loglikelihood_rolling", "generate_until"]
 
@@ -81,12 +79,13 @@ class Task(OurTask):
     @classmethod
     def of_config(cls, config: OurConfig, *, dataset_mirror: Path | None = None) -> OurTask:
         """The task of a file; its class gets the file's keys where its constructor takes them."""
-        place = config.where("class")
         with (
-            running(f"{cls.__name__}()", raises=ConfigError, where=place, hint=OWN_CODE),
+            running(f"{cls.__name__}()", raises=ConfigError, where=config.where("class"), hint=OWN_CODE),
             build_from(config, dataset_mirror),
         ):
-            task = cls(config=dict(config.stated.class_keys)) if _takes_config(cls) else cls()
+            parameters = inspect.signature(cls.__init__).parameters.values()
+            takes_config = any(each.name == "config" or each.kind is each.VAR_KEYWORD for each in parameters)
+            task = cls(config=dict(config.stated.class_keys)) if takes_config else cls()
         names = {"task": config.task, "_qualified_name": config._qualified_name}
         if any(getattr(task.config, key) != name for key, name in names.items()):
             task._configure(task.config.replace(**names), task.form.settings)
@@ -98,9 +97,8 @@ class Task(OurTask):
         task_config = _with_items(config) if isinstance(config, OurConfig) else TaskConfig.from_dict(config)
         if task_config.stated.task_class is not None:
             return super().from_config(task_config, dataset_mirror=dataset_mirror)
-        kind = next(kind for kind in _BY_OUTPUT_TYPE if task_config.output_type == kind.OUTPUT_TYPE)
         with build_from(task_config, dataset_mirror or build_context().mirror):
-            return kind(config=task_config)
+            return _BY_OUTPUT_TYPE[task_config.output_type](config=task_config)
 
     @property
     def _config(self) -> OurConfig:
@@ -160,33 +158,24 @@ class Task(OurTask):
         self, doc: Doc, ctx: Any, *, doc_id: int, apply_chat_template: bool, chat_template: ChatTemplate | None
     ) -> list[Ours]:
         """What the task's own `construct_requests` makes, as our requests."""
-        instances = self._call_own(
-            "construct_requests",
-            lambda: self.construct_requests(
+        with running("construct_requests", where=self._place, hint="call it on this document to debug it"):
+            instances = self.construct_requests(
                 doc=doc,  # type: ignore[arg-type]
                 ctx=ctx,
                 metadata=(self.config.task, doc_id, self.config.repeats),
                 apply_chat_template=apply_chat_template,
                 chat_template=chat_template,
-            ),
-        )
+            )
         listed = instances if isinstance(instances, list | tuple) else [instances]
         if {"loglikelihood_rolling", "loglikelihood"} <= {getattr(instance, "request_type", "") for instance in listed}:
             message = "a document asks for the likelihood of a whole text and of a continuation"
             raise DataError(message, where=self._place, hint="make two tasks of it")
-        try:
+        with placing(self._place):
             return to_requests(instances, doc_id, self.config.repeats, self.form.renderer.media.read_media)
-        except DataError as error:
-            raise error.or_at(self._place) from error
 
     @property
     def _place(self) -> str | None:
         return self.config.where("class")
-
-    def _call_own(self, name: str, call: Callable[[], T]) -> T:
-        """What a task's own method returns; whatever it raises is an error of the task."""
-        with running(name, where=self._place, hint="call it on this document to debug it"):
-            return call()
 
     def _filter_responses(self, pipeline: Pipeline, sample: Sample, outputs: Sequence[Output]) -> list[Any]:
         """What the responses of each instance come to; a task's own instances may be of several kinds."""
@@ -298,22 +287,17 @@ class PerplexityTask(Task):
         return doc
 
 
-_BY_OUTPUT_TYPE: tuple[type[Task], ...] = (
-    MultipleChoiceTask,
-    GenerateTask,
-    LoglikelihoodTask,
-    LoglikelihoodRollingTask,
-)
+_BY_OUTPUT_TYPE: dict[str, type[Task]] = {
+    "multiple_choice": MultipleChoiceTask,
+    "generate_until": GenerateTask,
+    "loglikelihood": LoglikelihoodTask,
+    "loglikelihood_rolling": LoglikelihoodRollingTask,
+}
 
 
 def _with_items(config: OurConfig) -> TaskConfig:
     """A configuration whose fields can be read as those of a dict, too."""
     return config if isinstance(config, TaskConfig) else TaskConfig.from_stated(config.stated)
-
-
-def _takes_config(kind: type[Task]) -> bool:
-    parameters = inspect.signature(kind.__init__).parameters.values()
-    return any(parameter.name == "config" or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def _output(result: Any) -> Output:

@@ -26,9 +26,6 @@ def load(*, dataset_mirror: Path | None = None, **_: Any) -> dict[str, list[dict
         raise DataError("the archive of documents is damaged", where=str(archive), hint="download it again") from error
 
 
-load.takes_mirror = True  # type: ignore[attr-defined]
-
-
 def _documents(row: dict[str, Any], texts: ZipFile, entries: dict[tuple[str, ...], str]) -> list[str]:
     """The texts of a question's documents, which are in the folder of its category and set."""
     documents = []

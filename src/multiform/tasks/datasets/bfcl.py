@@ -29,6 +29,3 @@ def load(*, category: str, dataset_mirror: Path | None = None, **_: Any) -> dict
     return {
         "test": [{**row, "functions": json.dumps(row["function"]), "ground_truth": calls[row["id"]]} for row in rows]
     }
-
-
-load.takes_mirror = True  # type: ignore[attr-defined]

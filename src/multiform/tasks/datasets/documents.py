@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import ConfigError, DataError, MultiformError, excerpt, running
+from multiform.arguments import has_parameter
+from multiform.errors import ConfigError, DataError, MultiformError, excerpt, placing, running
 from multiform.fields import Field
 from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.files import Dataset, listing, splits_of
-from multiform.tasks.datasets.hub import hub_dataset
+from multiform.tasks.datasets.hub import SPLIT_KEYS, hub_dataset
 from multiform.tasks.datasets.local import local_dataset, mirrored_dataset
 from multiform.tasks.keys import FewshotConfig
 
@@ -27,17 +28,15 @@ def load_dataset(config: TaskConfig, mirror: Path | None = None, arguments: Mapp
     if not config.dataset_path:
         hint = "set dataset_path, e.g. to a .jsonl file"
         raise DataError("the task names no dataset", where=config.where(), hint=hint)
-    try:
+    with placing(config.where("dataset_path")):
         mirrored = mirrored_dataset(config, mirror) if mirror is not None else None
         return mirrored or local_dataset(config) or hub_dataset(config, mirror)
-    except DataError as error:
-        raise error.or_at(config.where("dataset_path")) from error
 
 
 def _custom(config: TaskConfig, mirror: Path | None, arguments: Mapping[str, Any]) -> Dataset:
     assert config.custom_dataset is not None
     place = config.where("custom_dataset")
-    if getattr(config.custom_dataset, "takes_mirror", False):  # it reads datasets, which the mirror may have
+    if has_parameter(config.custom_dataset, "dataset_mirror"):  # it reads datasets, which the mirror may have
         arguments = {**arguments, "dataset_mirror": mirror}
     with running("custom_dataset", where=place, hint="call it with the task's metadata to debug it"):
         splits = config.custom_dataset(**{**config.dataset_kwargs, **config.metadata, **arguments})
@@ -233,13 +232,9 @@ class DocSource:
         """The few-shot split or samples; without them the training, validation or test split."""
         if config.split is not None:
             return self._process_split(config.split, config.process_docs)
-        try:
-            samples = config.get_docs(self.dataset) if config.samples is not None else None
-        except ConfigError as error:
-            place = self.config.where("fewshot_config", "samples")
-            raise error.relocate(place) from error
-        if samples is not None:
-            return list(samples)
+        if config.samples is not None:
+            with placing(self.config.where("fewshot_config", "samples")):
+                return list(config.get_docs(self.dataset) or ())
         for kind in _KINDS:
             if self.has(kind):
                 return self.docs_of(kind)
@@ -248,11 +243,9 @@ class DocSource:
     def _process_split(self, name: str, process: Callable[..., Any] | None) -> Docs:
         key = (name, id(process), repr((self.config.rename_columns, self.config.unfold_columns, self.config.drop_docs)))
         if key not in self._splits:
-            try:
+            named = (key for key in SPLIT_KEYS if getattr(self.config, key) == name)
+            with placing(self.config.where(next(named, "fewshot_config"))):
                 rows = self.dataset[name]
-            except DataError as error:
-                place = error.where or self.config.where(_split_key(self.config, name))
-                raise error.relocate(place) from error
             read = prepare_rows(rows, self.config)
             docs = read if process is None else _process(process, read, self.config)
             transform = self.hooks.get("process_doc")
@@ -281,20 +274,12 @@ class Tables(Mapping[str, Any]):
         return len(self._dataset)
 
 
-def select_docs(
-    docs: Docs, *, limit: float | None = None, samples: Sequence[int] | None = None, rank: int = 0, world_size: int = 1
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The documents to evaluate with their indexes: the first `limit` (a fraction below 1), or `samples`.
+def select_ids(number: int, *, limit: float | None = None, samples: Sequence[int] | None = None) -> Sequence[int]:
+    """The indexes of the documents to evaluate: the first `limit` (a fraction below 1), or `samples`.
 
-    >>> [i for i, _ in select_docs([{}] * 10, limit=0.25)], [i for i, _ in select_docs([{}] * 10, samples=[7, 2])]
+    >>> list(select_ids(10, limit=0.25)), select_ids(10, samples=[7, 2])
     ([0, 1, 2], [2, 7])
     """
-    for index in select_ids(len(docs), limit=limit, samples=samples)[rank::world_size]:
-        yield index, docs[index]
-
-
-def select_ids(number: int, *, limit: float | None = None, samples: Sequence[int] | None = None) -> Sequence[int]:
-    """The indexes that `select_docs` gives, of a number of documents."""
     if samples is None:
         most = number if limit is None else math.ceil(number * limit) if limit < 1 else int(limit)
         return range(min(most, number))
@@ -346,8 +331,3 @@ def _process(process: Callable[..., Any], rows: Docs, config: TaskConfig) -> Doc
 
     with running("process_docs", where=config.where("process_docs"), hint="call it on the split to debug it"):
         return [dict(doc) for doc in process(datasets.Dataset.from_list(list(rows)))]
-
-
-def _split_key(config: TaskConfig, name: str) -> str:
-    keys = ("test_split", "validation_split", "training_split", "fewshot_split")
-    return next((key for key in keys if getattr(config, key) == name), "fewshot_config")

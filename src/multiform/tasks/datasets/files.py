@@ -98,27 +98,22 @@ def _read_jsonl(path: Path) -> Rows:
 
 def _read_json(path: Path, field: str | None = None) -> Rows:
     """A list of objects; or an object on each line, which many files of this ending are."""
-    text = read_file(path).decode("utf-8").removeprefix(_BOM)
-    if field is not None:
-        return _field_rows(_parse(text, path, None), path, field)
-    if text.lstrip().startswith("{") and len(text.splitlines()) > 1 and _is_object(text.lstrip().partition("\n")[0]):
+    text, place = read_file(path).decode("utf-8").removeprefix(_BOM), display(path)
+    is_jsonl = field is None and len(text.splitlines()) > 1 and _is_object(text.lstrip().partition("\n")[0])
+    if is_jsonl:
         return _read_jsonl(path)
     data = _parse(text, path, None)
+    expected, hint = "a list of objects", 'write [{"column": value, ...}, ...], or save it as .jsonl'
+    if field is not None:
+        if not isinstance(data, dict) or field not in data:
+            hint = nearest(field, data, listed="its keys are") if isinstance(data, dict) else "remove the field"
+            raise DataError(f"no field '{field}' in the file", where=place, hint=hint)
+        data, expected = data[field], f"{expected} in field '{field}'"
+        hint = f'write {{"{field}": [{{"column": value, ...}}, ...]}}'
     if not isinstance(data, list):
-        message = f"expected a list of objects, got {excerpt(data)}"
-        raise DataError(message, where=display(path), hint='write [{"column": value, ...}, ...], or save it as .jsonl')
-    return [_row(row, f"{display(path)}: item {index}") for index, row in enumerate(data)]
-
-
-def _field_rows(data: Any, path: Path, field: str) -> Rows:
-    if not isinstance(data, dict) or field not in data:
-        hint = nearest(field, data, listed="its keys are") if isinstance(data, dict) else "remove the field"
-        raise DataError(f"no field '{field}' in the file", where=display(path), hint=hint)
-    rows = data[field]
-    if not isinstance(rows, list):
-        message = f"expected a list of objects in field '{field}', got {excerpt(rows)}"
-        raise DataError(message, where=display(path), hint='write {"' + field + '": [{"column": value, ...}, ...]}')
-    return [_row(row, f"{display(path)}: {field}: item {index}") for index, row in enumerate(rows)]
+        raise DataError(f"expected {expected}, got {excerpt(data)}", where=place, hint=hint)
+    inside = place if field is None else f"{place}: {field}"
+    return [_row(row, f"{inside}: item {index}") for index, row in enumerate(data)]
 
 
 def _is_object(line: str) -> bool:

@@ -25,7 +25,7 @@ _PATIENCE = 5.0
 #: Loaders of `datasets` that run code of a file (pickles), or ask other systems.
 _REFUSED = ("pandas", "sql", "spark", "generator", "cache")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_SPLITS = ("test_split", "validation_split", "training_split", "fewshot_split")
+SPLIT_KEYS = ("test_split", "validation_split", "training_split", "fewshot_split")
 
 
 def hub_dataset(config: TaskConfig, mirror: Path | None = None) -> Dataset:
@@ -37,7 +37,7 @@ def hub_dataset(config: TaskConfig, mirror: Path | None = None) -> Dataset:
     import datasets
 
     kwargs = {key: value for key, value in config.dataset_kwargs.items() if key != "trust_remote_code"}
-    splits = dict.fromkeys(str(split) for name in _SPLITS if (split := getattr(config, name)))
+    splits = dict.fromkeys(str(split) for name in SPLIT_KEYS if (split := getattr(config, name)))
     files = [f"{config.dataset_path}/{config.dataset_name or 'default'}/{split}.jsonl" for split in splits]
     try:
         with progress_on_terminal(), waiting_announced():

@@ -55,12 +55,6 @@ class DatasetKwargs:
         """The place of an argument, for messages."""
         return self.config.where("dataset_kwargs", key)
 
-    @property
-    def about_caching(self) -> dict[str, Any]:
-        """The arguments about caching in `datasets`."""
-        ignored = ("trust_remote_code", "streaming", "revision")
-        return {k: v for k, v in self.config.dataset_kwargs.items() if k in _ABOUT_THE_HUB and k not in ignored}
-
     def select_split(self, dataset: Dataset) -> Dataset:
         """The dataset, or the part of it that `split` selects."""
         return dataset if self.split is None else slice_splits(dataset, self.split, self.where("split"))
@@ -72,8 +66,9 @@ class DatasetKwargs:
         for base in bases:
             if is_dir(base / self.data_dir):
                 return base / self.data_dir
-        hint = f"check the name; looked for {places_tried(bases, self.data_dir)}"
-        raise DataError(f"no folder '{self.data_dir}'", where=self.where("data_dir"), hint=hint)
+        raise DataError(
+            f"no folder '{self.data_dir}'", where=self.where("data_dir"), hint=_looked_for(bases, self.data_dir)
+        )
 
     def files(self, bases: Sequence[Path]) -> dict[str, list[str]]:
         """The files of each split, below one of the bases; addresses as they are."""
@@ -146,8 +141,7 @@ class DatasetKwargs:
                     raise DataError(message, where=self.where("data_files"), hint="write e.g. data/*.jsonl") from error
                 if paths:
                     return paths
-        hint = f"check the name; looked for {places_tried(bases, name)}"
-        raise DataError(f"no data file '{name}'", where=self.where("data_files"), hint=hint)
+        raise DataError(f"no data file '{name}'", where=self.where("data_files"), hint=_looked_for(bases, name))
 
 
 def _is_pattern(name: str) -> bool:
@@ -166,9 +160,9 @@ def _searches_whole_disk(pattern: Path) -> bool:
     return "**" in wildcards and folder == Path(folder.anchor)
 
 
-def places_tried(bases: Sequence[Path], name: str) -> str:
-    """The places where something was looked for, for messages."""
-    return " and ".join(dict.fromkeys(display(base / name) for base in bases))
+def _looked_for(bases: Sequence[Path], name: str) -> str:
+    """A hint with the places where something was looked for."""
+    return "check the name; looked for " + " and ".join(dict.fromkeys(display(base / name) for base in bases))
 
 
 #: Values of `dataset_path` that name a loader of `datasets`; the files are in `dataset_kwargs`.
@@ -196,11 +190,14 @@ def local_dataset(config: TaskConfig) -> Dataset | None:
         named = target / config.dataset_name if config.dataset_name else target
         if is_dir(named):
             return _folder(kwargs, [named])
-        if is_dir(target) and not _describes_itself(target):
-            raise _no_such_name(target, config)
+        # The names and splits of a dataset's repository are those that `datasets` knows how to read.
+        if is_dir(target) and not (is_file(target / "README.md") or is_file(target / f"{target.name}.py")):
+            names = [folder.name for folder in target.iterdir() if folder.is_dir()]
+            hint = nearest(str(config.dataset_name), names, listed="the folders there are")
+            message = f"no folder '{config.dataset_name}' in {display(target)}"
+            raise DataError(message, where=config.where("dataset_name"), hint=hint)
     if path.startswith((".", "/")) or Path(path).suffix in READERS:
-        hint = f"check the name; looked for {places_tried(bases, path)}"
-        raise DataError(f"no such file or folder '{path}'", hint=hint)
+        raise DataError(f"no such file or folder '{path}'", hint=_looked_for(bases, path))
     return None
 
 
@@ -233,18 +230,6 @@ def _in_mirror(config: TaskConfig, kwargs: DatasetKwargs, mirror: Path) -> Datas
 def dataset_title(config: TaskConfig) -> str:
     """The name of a task's dataset in messages."""
     return f"{config.dataset_path}/{config.dataset_name}" if config.dataset_name else str(config.dataset_path)
-
-
-def _describes_itself(folder: Path) -> bool:
-    """Whether the folder is a dataset's repository, whose names and splits `datasets` knows how to read."""
-    return is_file(folder / "README.md") or is_file(folder / f"{folder.name}.py")
-
-
-def _no_such_name(folder: Path, config: TaskConfig) -> DataError:
-    names = [path.name for path in folder.iterdir() if path.is_dir()]
-    hint = nearest(str(config.dataset_name), names, listed="the folders there are")
-    message = f"no folder '{config.dataset_name}' in {display(folder)}"
-    return DataError(message, where=config.where("dataset_name"), hint=hint)
 
 
 def _file(kwargs: DatasetKwargs, path: Path) -> Dataset:
@@ -328,7 +313,9 @@ def _through_datasets(
             if key not in known:
                 message = f"unknown argument '{key}' of the {loader} loader of datasets"
                 raise DataError(message, where=kwargs.where(key), hint=nearest(key, known, listed="it takes"))
-        loaded = datasets.load_dataset(loader, **source, **options, **kwargs.about_caching, split=kwargs.split)
+        ignored = ("trust_remote_code", "streaming", "revision")
+        cache = {k: v for k, v in config.dataset_kwargs.items() if k in _ABOUT_THE_HUB and k not in ignored}
+        loaded = datasets.load_dataset(loader, **source, **options, **cache, split=kwargs.split)
     except DataError:
         raise
     except Exception as error:  # the loaders raise nearly anything

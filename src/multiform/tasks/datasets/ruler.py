@@ -79,9 +79,6 @@ def generate(
     return {"test": rows}
 
 
-generate.takes_mirror = True  # type: ignore[attr-defined]
-
-
 def counter(tokenizer: str | None) -> Callable[[str], int]:
     """A function that counts tokens; without a tokenizer, an estimate that is rather too high."""
     if tokenizer is None:
