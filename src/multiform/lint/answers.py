@@ -66,17 +66,15 @@ def _cause(form: Form, doc: Doc) -> str | None:
     return None
 
 
-def choice_findings(prompts: Prompts) -> list[Finding]:
-    """Patterns in lengths and positions that tell the right choice without the question."""
-    return [*_lengths(prompts), *_positions(prompts)]
-
-
 def _single_gold(prompts: Prompts) -> list[Sample]:
     known = prompts.choice_texts
     return [sample for sample in prompts.samples if sample.doc_id in known and len(sample.gold) == 1]
 
 
-def _lengths(prompts: Prompts) -> Iterator[Finding]:
+def length_findings(prompts: Prompts) -> Iterator[Finding]:
+    """Whether the longest or the shortest choice is right far more often than chance."""
+    from scipy.stats import binomtest
+
     if prompts.shared_choices:  # yes and no have their lengths whatever the question
         return
     form = prompts.form
@@ -91,25 +89,21 @@ def _lengths(prompts: Prompts) -> Iterator[Finding]:
                 if lengths.index(extreme(lengths)) == sample.gold[0]:
                     right += 1
                     example = example or f"doc {sample.doc_id}: {excerpt(texts[sample.gold[0]], 60)}"
-        if len(chances) >= _LEAST and _is_biased(right, chances):
-            chance = sum(chances) / len(chances)
+        chance = sum(chances) / len(chances) if chances else 1.0
+        if len(chances) < _LEAST or right / len(chances) < chance + _LENGTH_LIFT:
+            continue
+        # The binomial test with the mean chance errs on the safe side.
+        if binomtest(right, len(chances), chance, alternative="greater").pvalue < _P_VALUE:
             share = f"{right / len(chances):.0%}; chance is {chance:.0%}"
             what = f"the {name} choice is right in {right} of {len(chances)} documents ({share})"
             place = form.where("doc_to_choice")
             yield Finding.of_form(form, "length_gives_answer_away", place, what, example=example, docs=right)
 
 
-def _is_biased(right: int, chances: list[float]) -> bool:
-    """Whether the count is far above chance; the binomial test with the mean chance errs on the safe side."""
-    from scipy.stats import binomtest
+def position_findings(prompts: Prompts) -> Iterator[Finding]:
+    """Whether one position among the choices is right far more often than chance."""
+    from scipy.stats import chisquare
 
-    chance = sum(chances) / len(chances)
-    if right / len(chances) < chance + _LENGTH_LIFT:
-        return False
-    return bool(binomtest(right, len(chances), chance, alternative="greater").pvalue < _P_VALUE)
-
-
-def _positions(prompts: Prompts) -> Iterator[Finding]:
     samples = _single_gold(prompts)
     if not samples or prompts.form.renderer.several_inputs:
         return
@@ -121,24 +115,18 @@ def _positions(prompts: Prompts) -> Iterator[Finding]:
     golds = [sample.gold[0] for sample in samples if numbers[sample.doc_id] == number > sample.gold[0]]
     if len(golds) < _LEAST or number < 2:
         return
-    counts = Counter(golds)
-    position, most = counts.most_common(1)[0]
+    counts = [golds.count(index) for index in range(number)]
+    most = max(counts)
+    position = counts.index(most)
     skew = (most / len(golds) - 1 / number) / (1 - 1 / number)
-    if skew < (_CLASS_SKEW if classes else _POSITION_SKEW) or not _is_uneven(counts, number):
+    if skew < (_CLASS_SKEW if classes else _POSITION_SKEW) or chisquare(counts).pvalue >= _P_VALUE:
         return
     form = prompts.form
     name = excerpt(prompts.shared_choices[position], 30) if classes else f"{position + 1} of {number}"
     share = f"{most / len(golds):.0%}; chance is {1 / number:.0%}"
     what = f"choice {name} is right in {most} of {len(golds)} documents ({share})"
-    example = f"right: {', '.join(str(counts[index]) for index in range(number))}"
+    example = f"right: {', '.join(map(str, counts))}"
     yield Finding.of_form(form, "skewed_gold", form.where("doc_to_target"), what, example=example, docs=most)
-
-
-def _is_uneven(counts: Counter[int], number: int) -> bool:
-    """Whether a chi-square test of equal frequencies fails."""
-    from scipy.stats import chisquare
-
-    return bool(chisquare([counts[index] for index in range(number)]).pvalue < _P_VALUE)
 
 
 _PLACE = re.compile(
@@ -207,33 +195,21 @@ class ReferenceChecks:
 _SENTINEL = "\ue002answer\ue002"
 
 
-def answer_hits(prompts: Prompts) -> Iterator[Hit]:
-    """Answers in their own prompts, and stop strings in answers or questions."""
-    yield from _visible(prompts)
-    if prompts.form.output_type == "generate_until":
-        yield from _stops(prompts)
-
-
-def _visible(prompts: Prompts) -> Iterator[Hit]:
+def visible_answer_hits(prompts: Prompts) -> Iterator[Hit]:
     """Prompts that change with the answer alone, or that end in the answer."""
     form = prompts.form
     if form.renderer.several_inputs:  # the prompts of a document are its choices
         return
     names = _answer_columns(prompts)
-    golds = {sample.doc_id: _gold_text(sample) for sample in prompts.samples}
+    golds = {sample.doc_id: _gold_text(sample).strip() for sample in prompts.samples}
     for probe in prompts.probes:
-        question = prompts.questions[probe.doc_id].rstrip()
-        ends = not prompts.shows_choices and _ends_in(probe, question, golds[probe.doc_id].strip())
+        question, gold = prompts.questions[probe.doc_id].rstrip(), golds[probe.doc_id]
+        # A text of the document that is the answer, and not a sentence with it.
+        is_last = probe.question is not None and values(probe.question)[-1:] == [gold]
+        ends = not prompts.shows_choices and len(gold) > 1 and question.endswith(gold) and is_last
         if ends or (names and _changes_with_answer(prompts, probe, names)):
             place, example = form.where("doc_to_text"), excerpt(question[-60:], 90)
             yield Hit(probe.doc_id, "answer_in_prompt", place, "the prompt has its answer", example)
-
-
-def _ends_in(probe: Probe, question: str, gold: str) -> bool:
-    """Whether the question ends in a text of the document that is the answer, and not in a sentence with it."""
-    if len(gold) < 2 or probe.question is None or not question.endswith(gold):
-        return False
-    return values(probe.question)[-1:] == [gold]
 
 
 def _gold_text(sample: Sample) -> str:
@@ -282,9 +258,11 @@ def _stop_strings(form: Form) -> list[str]:
     return [stop for stop in form.generation_kwargs.get("until") or () if isinstance(stop, str)]
 
 
-def _stops(prompts: Prompts) -> Iterator[Hit]:
+def stop_hits(prompts: Prompts) -> Iterator[Hit]:
     """Stop strings in what a model is to write, and, but for white space, in the texts of questions."""
     form = prompts.form
+    if form.output_type != "generate_until":
+        return
     stops, place = _stop_strings(form), form.where(*_UNTIL)
     compared = form.compares and not form.config.unsafe_code  # the reference of code may be its tests
     for sample in prompts.samples if compared else ():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -106,7 +106,7 @@ class Hit:
     advice: str | None = None
 
 
-def as_findings(hits: Iterable[Hit], total: int, *, task: str, form: str = "") -> list[Finding]:
+def as_findings(hits: Iterable[Hit], total: int, form: Form, *, of_task: bool = False) -> list[Finding]:
     """The hits of `total` documents as findings, with the first document of each as its example."""
     groups: dict[tuple[str, str | None, str], dict[int, Hit]] = {}
     for hit in hits:
@@ -114,9 +114,10 @@ def as_findings(hits: Iterable[Hit], total: int, *, task: str, form: str = "") -
     findings = []
     for (code, where, what), by_doc in groups.items():
         number, first = len(by_doc), next(iter(by_doc.values()))
-        finding = Finding(code=code, task=task, form=form, where=where, what=f"{what}: {number} of {total} documents")
         example = f"doc {first.doc_id}: {first.example}" if first.example else f"doc {first.doc_id}"
-        findings.append(replace(finding, example=example, advice=first.advice, docs=number))
+        details = {"example": example, "advice": first.advice, "docs": number}
+        make_finding = Finding.of_task if of_task else Finding.of_form
+        findings.append(make_finding(form, code, where, f"{what}: {number} of {total} documents", **details))
     return findings
 
 
@@ -143,11 +144,9 @@ def summary(findings: Iterable[Finding]) -> list[tuple[Level, str]]:
     by_code: dict[str, dict[str, Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, {}).setdefault(finding.task, finding)
-    return [_line(list(by_task.values())) for by_task in by_code.values()]
-
-
-def _line(findings: list[Finding]) -> tuple[Level, str]:
-    first, *rest = findings
-    names = ", ".join(finding.task for finding in rest[:3]) + (", ..." if len(rest) > 3 else "")
-    also = f"; so for {len(rest)} more: {names}" if rest else ""
-    return first.level, f"{first}{also}"
+    lines = []
+    for by_task in by_code.values():
+        first, *rest = by_task.values()
+        names = ", ".join(finding.task for finding in rest[:3]) + (", ..." if len(rest) > 3 else "")
+        lines.append((first.level, f"{first}; so for {len(rest)} more: {names}" if rest else str(first)))
+    return lines

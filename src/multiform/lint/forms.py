@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from multiform.errors import ConfigError, UsageError, excerpt
 from multiform.fields import Doc
-from multiform.formats.base import FormatConfig
-from multiform.formats.localization import ENGLISH, NATIVE, LocalWords, local_words, localize, task_language
+from multiform.formats.localization import ENGLISH, NATIVE, local_words, localize, task_language
 from multiform.forms import Form, Sample
 from multiform.lint.answers import (
     ReferenceChecks,
-    answer_hits,
-    choice_findings,
     description_findings,
     gold_hits,
+    length_findings,
+    position_findings,
     reference_findings,
     stop_findings,
+    stop_hits,
+    visible_answer_hits,
 )
 from multiform.lint.documents import DocumentChecks, stated_fields
 from multiform.lint.findings import Finding, as_findings, drop_silenced, silenced_codes
@@ -126,56 +127,45 @@ _ROOM_TO_THINK = 1024
 
 def model_findings(model: Model, forms: Sequence[Form], *, apply_chat_template: bool) -> list[Finding]:
     """Whether a chat model is run without its template, or forms are not meant for a model of this kind."""
-    template = model.chat_template_text()
+    template, place = model.chat_template_text(), f"model '{model.name}'"
     written = [form for form in forms if form.output_type == "generate_until"]
+    findings: list[Finding] = []
     if template is None:
+        what = "it has no chat template, and the format gives instructions to a chat model"
         # Only models with a tokenizer say whether they have a template.
-        return _instruction_findings(model, written) if model.tokenizer_info() else []
-    if apply_chat_template:
-        return [finding for form in written for finding in _thinking_findings(model, form, template)]
-    if all(form.output_type == "loglikelihood_rolling" for form in forms):
-        return []
-    what = "it has a chat template, and the prompts are written without it"
-    return [Finding(code="chat_template_unused", where=f"model '{model.name}'", what=what)]
+        for form in written if model.tokenizer_info() else ():
+            if form.format is not None and form.format.meant_for == "chat":
+                finding = Finding.of_form(form, "instructed_base_model", place, what, level="info")
+                findings += drop_silenced(form, [finding])
+    elif apply_chat_template:
+        thinks = "think" in template and '"enable_thinking": false' not in model.chat_template_name()
+        for form in written if thinks else ():
+            findings += drop_silenced(form, _thinking_findings(place, form))
+    elif any(form.output_type != "loglikelihood_rolling" for form in forms):
+        what = "it has a chat template, and the prompts are written without it"
+        findings.append(Finding(code="chat_template_unused", where=place, what=what))
+    return findings
 
 
-def _instruction_findings(model: Model, forms: Sequence[Form]) -> list[Finding]:
-    """Formats for chat models, asked of a model without a chat template."""
-    meant = [form for form in forms if form.format is not None and form.format.meant_for == "chat"]
-    place, what = f"model '{model.name}'", "it has no chat template, and the format gives instructions to a chat model"
-    return [
-        Finding.of_form(form, "instructed_base_model", place, what, level="info")
-        for form in meant
-        if "instructed_base_model" not in silenced_codes(form)
-    ]
-
-
-def _thinking_findings(model: Model, form: Form, template: str) -> list[Finding]:
+def _thinking_findings(place: str, form: Form) -> Iterator[Finding]:
     """A prefilled answer or a small limit of tokens, for a model that thinks."""
-    is_off = '"enable_thinking": false' in model.chat_template_name()
-    if "think" not in template or is_off:
-        return []
-    limit, prefix = form.generation_kwargs.get("max_gen_toks"), form.config.gen_prefix
-    place, problems = f"model '{model.name}'", dict[str, str]()
+    limit, prefix, what = form.generation_kwargs.get("max_gen_toks"), form.config.gen_prefix, "its chat template has"
     if prefix:
-        problems["prefilled_thought"] = f"the prompt begins the answer with {prefix!r}"
+        problem = f"{what} thoughts, and the prompt begins the answer with {prefix!r}"
+        yield Finding.of_form(form, "prefilled_thought", place, problem)
     if isinstance(limit, int) and limit < _ROOM_TO_THINK:
-        problems["little_room_to_think"] = f"completions end at {limit} tokens"
-    return [
-        Finding.of_form(form, code, place, f"its chat template has thoughts, and {problem}")
-        for code, problem in problems.items()
-        if code not in silenced_codes(form)
-    ]
+        problem = f"{what} thoughts, and completions end at {limit} tokens"
+        yield Finding.of_form(form, "little_room_to_think", place, problem)
 
 
 def corpus_findings(forms: Iterable[Form]) -> list[Finding]:
     """Whether tasks request decontamination in a run without a corpus."""
-    what = "nothing is decontaminated without a corpus"
-    return [
-        Finding.of_task(form, "no_corpus", form.where("should_decontaminate"), what, level="info")
-        for form in forms
-        if form.config.should_decontaminate and "no_corpus" not in silenced_codes(form)
-    ]
+    what, findings = "nothing is decontaminated without a corpus", list[Finding]()
+    for form in forms:
+        if form.config.should_decontaminate:
+            finding = Finding.of_task(form, "no_corpus", form.where("should_decontaminate"), what, level="info")
+            findings += drop_silenced(form, [finding])
+    return findings
 
 
 def language_findings(form: Form) -> list[Finding]:
@@ -184,7 +174,15 @@ def language_findings(form: Form) -> list[Finding]:
     if format is None:
         return []
     if format.language not in (None, ENGLISH):
-        return _instruction_language_findings(form, format, local_words(format.language))
+        if not format.instruction or format.instruction != type(format).instruction:
+            return []
+        name = local_words(format.language).name
+        what = f"the words of the format are {name}, and its instruction is English: it has no translation"
+        details = {
+            "example": excerpt(format.instruction),
+            "advice": "write an instruction of your own in formats, or select mcqa, generate or cot",
+        }
+        return [Finding.of_form(form, "mixed_languages", form.where("formats"), what, **details)]
     if format.language is not None or stated in (None, ENGLISH):
         return []
     native = task_language(form.metadata)
@@ -200,25 +198,10 @@ def language_findings(form: Form) -> list[Finding]:
         if text and text not in (local.question_prefix, local.answer_prompt, local.instruction)
     )
     what = f"the task is in {local_words(native).name}, and the words of its prompts are English"
-    advice = f"select {form.task_name}@{_with_language(form.format_label or format.format_name)}"
+    name, bracket, axes = (form.format_label or format.format_name).partition("[")
+    advice = f"select {form.task_name}@{name}:{NATIVE}{bracket}{axes}"
     details = {"example": excerpt(english), "advice": advice, "level": "info"}
     return [Finding.of_form(form, "mixed_languages", form.where("formats"), what, **details)]
-
-
-def _instruction_language_findings(form: Form, format: FormatConfig, words: LocalWords) -> list[Finding]:
-    """Whether the instruction of a format in another language is still the built-in English one."""
-    if not format.instruction or format.instruction != type(format).instruction:
-        return []
-    what = f"the words of the format are {words.name}, and its instruction is English: it has no translation"
-    advice = "write an instruction of your own in formats, or select mcqa, generate or cot"
-    place, example = form.where("formats"), excerpt(format.instruction)
-    return [Finding.of_form(form, "mixed_languages", place, what, example=example, advice=advice)]
-
-
-def _with_language(label: str) -> str:
-    """The label of a format, of a variation as well, with the language of the task."""
-    name, bracket, axes = label.partition("[")
-    return f"{name}:{NATIVE}{bracket}{axes}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,28 +231,27 @@ def lint_form(form: Form, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer 
     ignored = silenced_codes(form)
     rows = list(docs)
     prompts = render(form, rows, template if chat else None)
-    name, base = form.name, form.task_name
     checks = DocumentChecks(form)
     for doc_id, doc in rows:
         checks.see(doc_id, doc)
     findings = [*checks.findings(), *fewshot_findings(form), *_revision_findings(form)]
     findings += answer_base_findings(prompts.form)
-    findings += as_findings(gold_hits(prompts), prompts.total, task=base, form=name)
-    findings += choice_findings(prompts)
+    findings += as_findings(gold_hits(prompts), prompts.total, form)
+    findings += [*length_findings(prompts), *position_findings(prompts)]
     findings += reference_findings(form, prompts.samples)
-    findings += as_findings(space_hits(prompts), prompts.total, task=base, form=name)
+    findings += as_findings(space_hits(prompts), prompts.total, form)
     findings += shot_findings(prompts)
     if not any(finding.code == "shots_from_evaluated_split" for finding in findings):
-        findings += as_findings(pool_hits(prompts), prompts.total, task=base)
-    findings += as_findings(answer_hits(prompts), prompts.total, task=base, form=name)
+        findings += as_findings(pool_hits(prompts), prompts.total, form, of_task=True)
+    findings += as_findings([*visible_answer_hits(prompts), *stop_hits(prompts)], prompts.total, form)
     findings += stop_findings(prompts)
     findings += description_findings(prompts)
     findings += language_findings(form)
     if tokenizer is not None:
         findings += token_findings(prompts, tokenizer)
-        findings += as_findings(token_hits(prompts, tokenizer), prompts.total, task=base, form=name)
+        findings += as_findings(token_hits(prompts, tokenizer), prompts.total, form)
     return FormFindings(
-        form=name,
+        form=form.name,
         docs=prompts.total,
         findings=tuple(finding for finding in findings if finding.code not in ignored),
         silenced=tuple(finding for finding in findings if finding.code in ignored),

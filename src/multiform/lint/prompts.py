@@ -59,17 +59,6 @@ def _mark(text: str) -> str:
     return f"{text[:start]}{_OPEN}{core}{_CLOSE}{text[start + len(core) :]}"
 
 
-def remove_marks(text: str) -> str:
-    """The text without marks."""
-    return text.replace(_OPEN, "").replace(_CLOSE, "")
-
-
-def is_whole(text: str) -> bool:
-    """Whether no text of the document was cut: every mark has its counterpart."""
-    rest = _VALUE.sub("", text)
-    return _OPEN not in rest and _CLOSE not in rest
-
-
 def literals(text: str) -> Iterator[Literal]:
     """The parts of a marked text that are not from the document, with their neighbours.
 
@@ -245,4 +234,5 @@ def _marked_question(form: Form, doc: Doc, question: str) -> str | None:
         text = str(form.renderer.fields(mark(doc)).question)
     except Exception:  # noqa: BLE001  (a task's own code may raise anything about a changed document)
         return None
-    return text if remove_marks(text) == question and is_whole(text) else None
+    unmarked = _VALUE.sub(r"\1", text)
+    return text if unmarked == question else None  # a mark that is left has lost its counterpart

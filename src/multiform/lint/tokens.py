@@ -40,8 +40,13 @@ class Tokenizer:
         from multiform.models.tokenizer import load_encoder
         from multiform.prompts.chat import ChatTemplate as TokenizerChat
 
+        folder = name
+        if name == "bundled":
+            from multiform.models.hf.model import bundled_folder
+
+            folder = str(bundled_folder())
         try:
-            encoder = load_encoder(_folder(name), None, None)
+            encoder = load_encoder(folder, None, None)
         except ModelError as error:
             raise UsageError(error.what, where="--tokenizer", hint="give a folder or a hub name") from error
         tokenizer: Any = encoder.tokenizer
@@ -50,14 +55,6 @@ class Tokenizer:
         chat = TokenizerChat(tokenizer=tokenizer, model=name, apply=tokenizer.apply_chat_template)
         template = chat.apply_chat_template if tokenizer.chat_template else None
         return cls(encoder=encoder, max_length=max_length or known, chat_template=template)
-
-
-def _folder(name: str) -> str:
-    if name != "bundled":
-        return name
-    from multiform.models.hf.model import bundled_folder
-
-    return str(bundled_folder())
 
 
 def token_findings(prompts: Prompts, tokenizer: Tokenizer) -> list[Finding]:
@@ -140,20 +137,15 @@ def _length_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokeniz
     longest: dict[int, int] = {}
     for doc_id, request in requests:
         if request in texts:
-            room = _room(request)
+            room = -1  # the last token of a scored text is not an input
+            if isinstance(request, GenerationRequest):
+                room = int(request.gen_kwargs.get("max_gen_toks", _MAX_GEN_TOKS))
             longest[doc_id] = max(longest.get(doc_id, 0), len(encoded[texts[request]]) + room)
     what = f"prompts and completions are longer than the {tokenizer.max_length} tokens that the model reads"
     place = prompts.form.where("num_fewshot")
     for doc_id, length in longest.items():
         if length > tokenizer.max_length:
             yield Hit(doc_id, "truncated_prompts", place, what, f"{length} tokens")
-
-
-def _room(request: Any) -> int:
-    """Tokens beside those of the text: those of a completion; the last token of a scored text is not an input."""
-    if isinstance(request, GenerationRequest):
-        return int(request.gen_kwargs.get("max_gen_toks", _MAX_GEN_TOKS))
-    return -1
 
 
 def _bos_hits(prompts: Prompts, tokenizer: Tokenizer) -> Iterator[Hit]:
