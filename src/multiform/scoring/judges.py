@@ -173,9 +173,9 @@ class JudgeUsage:
 
     def to_dict(self) -> dict[str, Any]:
         """The usage as results have it."""
-        counts = {name: getattr(self, name) for name in ("model", "requests", "cached", "refused", "unreadable")}
-        tokens = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
-        return {**counts, **tokens, **({} if self.cost is None else {"dollars": self.cost})}
+        names = ("model", "requests", "cached", "refused", "unreadable", "prompt_tokens", "completion_tokens")
+        counts = {name: getattr(self, name) for name in names}
+        return counts if self.cost is None else {**counts, "dollars": self.cost}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -318,14 +318,9 @@ def _schema_options(judge: Model, schema: Mapping[str, Any] | None) -> dict[str,
         return {}
     from multiform.models.servers.openai_chat import OpenAIProtocol  # which needs httpx
 
-    if not isinstance(judge, OpenAIProtocol):
-        return {}
-    return {
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "verdict", "strict": True, "schema": dict(schema)},
-        }
-    }
+    json_schema = {"name": "verdict", "strict": True, "schema": dict(schema)}
+    is_taken = isinstance(judge, OpenAIProtocol)
+    return {"response_format": {"type": "json_schema", "json_schema": json_schema}} if is_taken else {}
 
 
 @lru_cache(maxsize=_LOADED)  # several forms of a run have the same judges

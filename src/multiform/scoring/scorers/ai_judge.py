@@ -21,19 +21,12 @@ from multiform.scoring.scorers.verdicts import Verdict, VerdictReader
 #: Common columns of the question, for a scorer whose `question` is not set.
 _QUESTIONS = ("question", "problem", "query", "prompt", "input", "instruction", "text")
 
-_METRICS = {
-    "judge": "The grade that another model gives the completion, from 0 to 1; computed by the scorer `ai_judge`.",
-    "inconsistent": "How often a judge prefers another one of two answers when their order is swapped; computed by "
-    "`ai_judge`.",
-}
-for _name, _about in _METRICS.items():
-    register_own_metric(
-        _name,
-        _about,
-        hint="write scorer: {type: ai_judge, kwargs: ...}",
-        reduction="mean",
-        higher_is_better=_name == "judge",
-    )
+for _name, _about in (
+    ("judge", "The grade that another model gives the completion, from 0 to 1"),
+    ("inconsistent", "How often a judge prefers another one of two answers when their order is swapped"),
+):
+    _hint, _is_better = "write scorer: {type: ai_judge, kwargs: ...}", _name == "judge"
+    register_own_metric(_name, _about, scorer="ai_judge", hint=_hint, reduction="mean", higher_is_better=_is_better)
 
 
 @register_scorer("ai_judge")
@@ -79,17 +72,17 @@ class AIJudge(Scorer):
                 raise ConfigError(message, where=f"scorer.kwargs.{key}", hint=hint)
         self._names = judge_names(self.judge_model, WHERE)
         pairs, structured = self.baseline is not None, bool(self.structured)
-        self._reader = VerdictReader(
+        self.reader = VerdictReader(
             verdicts=self.verdicts, scale=self.scale, pattern=self.verdict_pattern, pairs=pairs, structured=structured
         )
         #: Words whose shares are reported, as they say more than the score: "not attempted" and "incorrect" are both 0.
-        shown = self.verdicts is not None and not pairs and len(self._reader.words) > 2
-        self._shown_words = tuple(self._reader.words) if shown else ()
+        shown = self.verdicts is not None and not pairs and len(self.reader.words) > 2
+        self._shown_words = tuple(self.reader.words) if shown else ()
         try:
             gen_kwargs = parse_arguments(self.gen_kwargs, where="gen_kwargs")
             self._options = {"max_gen_toks": 512, "temperature": 0.0, "do_sample": False, "until": []}
             self._options |= generation_overrides(gen_kwargs)
-            self._rubric = compile_template(self._reader.rubric(self.rubric))
+            self._rubric = compile_template(self.reader.rubric(self.rubric))
             self._question = None if self.question is None else Field.of(self.question)
             self._baseline = None if self.baseline is None else Field.of(self.baseline)
         except MultiformError as error:
@@ -121,24 +114,27 @@ class AIJudge(Scorer):
     def _ask(self, spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[GenerationRequest, Verdict]:
         """The verdicts of a judge."""
         judging = current_judging()
-        responses = judging.ask(spec, requests, self._reader.schema)
-        verdicts = {request: self._reader.verdict(completion) for request, completion in responses.items()}
+        responses = judging.ask(spec, requests, self.reader.schema)
+        verdicts = {request: self.reader.verdict(completion) for request, completion in responses.items()}
         if verdicts:
             usage, unread = judging.usage[spec.name], [each for each in verdicts.values() if each.value is None]
             usage.refused += sum(verdict.is_refused for verdict in unread)
             usage.unreadable += sum(not verdict.is_refused for verdict in unread)
         return verdicts
 
-    def judge_prompts(self, outcome: TextOutcome, doc: Doc) -> list[str]:
+    def _judge_prompts(self, outcome: TextOutcome, doc: Doc) -> list[str]:
         """The judge's prompts for one completion: one, or one for each order of two answers."""
-        prompt = getattr(outcome, "prompt", "")
-        question = self._question.value(doc) if self._question is not None else _question(doc) or prompt or dict(doc)
-        if outcome.conversation and self._question is None:
+        if self._question is not None:
+            question = self._question.value(doc)
+        elif outcome.conversation:
             question = transcript(outcome.conversation)
+        else:
+            columns = (doc[name] for name in _QUESTIONS if isinstance(doc.get(name), str))
+            question = next(columns, None) or outcome.prompt or dict(doc)
         prediction = "" if outcome.prediction is None else outcome.prediction
         names: dict[str, Any] = {
             "question": question,
-            "prompt": prompt or question,
+            "prompt": outcome.prompt or question,
             "conversation": [dict(message) for message in outcome.conversation],
             "turn": doc.get("turn", 1) if outcome.conversation else 1,
             "prediction": prediction,
@@ -146,7 +142,7 @@ class AIJudge(Scorer):
             "references": list(outcome.references),
             "choices": list(outcome.choices),
             "doc": doc,
-            "scale": asdict(self._reader.scale),
+            "scale": asdict(self.reader.scale),
         }
         if self._baseline is None:
             return [str(render(self._rubric, names))]
@@ -157,14 +153,10 @@ class AIJudge(Scorer):
         orders = ((prediction, baseline), (baseline, prediction))
         return [str(render(self._rubric, {**names, "first": first, "second": second})) for first, second in orders]
 
-    def read_label(self, label: Any) -> float | None:
-        """A person's label of a completion as a number from 0 to 1: a word, or a number on the judge's scale."""
-        return self._reader.label(label)
-
     def _requests(self, outcome: Outcome, doc: Doc, index: int) -> list[GenerationRequest]:
         completion = as_completion(outcome, "ai_judge")
         try:
-            prompts = self.judge_prompts(completion, doc)
+            prompts = self._judge_prompts(completion, doc)
         except DataError as error:
             raise error.at(f"scorer.kwargs.rubric: document {index} of those scored") from error
         return [GenerationRequest.of(prompt, self._options) for prompt in prompts]
@@ -189,7 +181,7 @@ class AIJudge(Scorer):
         """The metric of a value beside the grade; for verdicts that are worth little, a lower share is better."""
         word = name.removeprefix("verdict_").replace("_", " ")
         if word in self._shown_words:
-            return replace(value_metric(name), higher_is_better=self._reader.words[word] >= 0.5)
+            return replace(value_metric(name), higher_is_better=self.reader.words[word] >= 0.5)
         name = name.partition("(")[0]  # the grade of one of several judges is called judge(NAME)
         return metrics.get(name) if name in metrics else None
 
@@ -244,8 +236,3 @@ def _texts(verdicts: Sequence[Mapping[str, Sequence[Verdict]]]) -> Iterator[tupl
             for order, verdict in enumerate(orders):
                 key = "judge_text" + (f"({name})" if len(by_judge) > 1 else "") + ("_swapped" if order else "")
                 yield key if not repeat else f"{key}_{repeat}", verdict.completion.text
-
-
-def _question(doc: Doc) -> str | None:
-    """The value of the first column with a usual name of a question."""
-    return next((doc[name] for name in _QUESTIONS if isinstance(doc.get(name), str)), None)

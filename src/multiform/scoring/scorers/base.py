@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -36,13 +36,13 @@ scorers: Registry[type[Scorer]] = Registry("scorer", group="multiform.scorers", 
 register_scorer = scorers.register
 
 
-def register_own_metric(name: str, about: str, *, hint: str, **options: Any) -> None:
+def register_own_metric(name: str, about: str, *, scorer: str, hint: str | None = None, **options: Any) -> None:
     """Register a metric that only a scorer computes: what it is about, and how to name that scorer."""
 
     def metric(outcome: Outcome) -> float:
-        raise ConfigError(f"metric '{name}' comes from a scorer of its own", hint=hint)
+        raise ConfigError(f"metric '{name}' comes from a scorer of its own", hint=hint or f"write scorer: {scorer}")
 
-    metric.__doc__ = about
+    metric.__doc__ = f"{about}; computed by the scorer `{scorer}`."
     register_metric(name, output_type="generate_until", **options)(metric)
 
 
@@ -104,14 +104,10 @@ class Scorer:
 
     def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
         """The values of each document, from the outcomes of its repeats."""
-        return [self.score_repeats(repeats) for repeats in outcomes]
-
-    def score_repeats(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-        """The values of one document, its repeats reduced to one value for each metric."""
-        if not outcomes:
+        if not all(outcomes):
             message = f"the filters of '{self.name}' left no response to score"
             raise DataError(message, hint="have them return one output for each that they get")
-        return self.reduce([self._score_one(outcome) for outcome in outcomes], outcomes)
+        return [self.reduce([self._score_one(outcome) for outcome in repeats], repeats) for repeats in outcomes]
 
     def score_documents(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
         """Call `score_instances` and check that it returns a mapping of values for each document."""
@@ -198,20 +194,20 @@ def _reduce_values(
 
 @dataclass(kw_only=True, eq=False)
 class DocumentScorer(Scorer, ABC):
-    """A scorer whose own metrics compare a completion with fields of its document, which are arguments of it."""
+    """A scorer whose own metrics compare a completion with fields of its document, which its arguments name."""
 
     deferred: ClassVar[bool] = True
 
-    @abstractmethod
-    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
-        """The values of the scorer's own metrics for the text of a completion."""
-
-    def compile_fields(self, *names: str) -> dict[str, Field]:
-        """The fields that these arguments name."""
+    def __post_init__(self) -> None:
+        names = {each.name for each in fields(self)} - {each.name for each in fields(Scorer)}
         try:
-            return {name: Field.of(getattr(self, name)) for name in names}
+            self._fields = {name: Field.of(getattr(self, name)) for name in names}
         except MultiformError as error:
             raise error.at("scorer.kwargs") from error
+
+    @abstractmethod
+    def own_values(self, text: str, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
+        """The values of the scorer's own metrics for the text of a completion, and the value of each field by name."""
 
     def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
         return [
@@ -221,7 +217,8 @@ class DocumentScorer(Scorer, ABC):
 
     def _values(self, outcome: Outcome, doc: Doc) -> dict[str, Any]:
         completion = as_completion(outcome, type(self).__name__)
-        own = self.own_values(completion.primed + str(completion.prediction or ""), doc)
+        values = {name: field.value(doc) for name, field in self._fields.items()}
+        own = self.own_values(completion.primed + str(completion.prediction or ""), **values)
         return {metric.name: own[metric.name] if metric.name in own else metric(outcome) for metric in self.metrics}
 
 

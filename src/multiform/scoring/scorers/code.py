@@ -76,7 +76,8 @@ def _run(source, tests, name):
 
 register_own_metric(
     "passed",
-    "Whether the program passed its tests, the mean of which is pass@1; computed by the scorer `code`.",
+    "Whether the program passed its tests, the mean of which is pass@1",
+    scorer="code",
     hint="write scorer: {type: code, kwargs: ...}",
     reduction="mean",
 )

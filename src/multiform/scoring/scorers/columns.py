@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from multiform.errors import DataError, excerpt
-from multiform.fields import Doc, FieldSpec
+from multiform.fields import FieldSpec
 from multiform.limits import TimeLimitError, within
 from multiform.scoring.scorers.base import DocumentScorer, register_own_metric, register_scorer
 
@@ -31,8 +31,7 @@ _METRICS = tuple(f"{measure}_{kind}" for measure in _PACKAGES for kind in _ABOUT
 
 for _name in _METRICS:
     _measure, _kind = _name.split("_")
-    _about = f"{_ABOUT[_kind].format(_measure)}; computed by the scorer `contrast`."
-    register_own_metric(_name, _about, hint="write scorer: contrast", package=_PACKAGES[_measure])
+    register_own_metric(_name, _ABOUT[_kind].format(_measure), scorer="contrast", package=_PACKAGES[_measure])
 
 
 @register_scorer("contrast")
@@ -49,14 +48,11 @@ class Contrast(DocumentScorer):
     right: FieldSpec = "correct_answers"
     wrong: FieldSpec = "incorrect_answers"
 
-    def __post_init__(self) -> None:
-        self._fields = self.compile_fields("right", "wrong")
-
-    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
-        right, wrong = (nearest_scores(text, self._fields[name].value(doc), name) for name in ("right", "wrong"))
+    def own_values(self, text: str, right: Any, wrong: Any) -> Mapping[str, Any]:
+        nearest_right, nearest_wrong = nearest_scores(text, right, "right"), nearest_scores(text, wrong, "wrong")
         values: dict[str, float] = {}
         for measure in _PACKAGES:
-            best, worst = right[measure], wrong[measure]
+            best, worst = nearest_right[measure], nearest_wrong[measure]
             values |= {f"{measure}_max": best, f"{measure}_acc": float(best > worst), f"{measure}_diff": best - worst}
         return values
 
@@ -110,12 +106,8 @@ class FunctionCalls(DocumentScorer):
     functions: FieldSpec = "function"
     calls: FieldSpec = "ground_truth"
 
-    def __post_init__(self) -> None:
-        self._fields = self.compile_fields("functions", "calls")
-
-    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
-        wanted, functions = (self._fields[name].value(doc) for name in ("calls", "functions"))
-        return {"exact_match": float(is_right(read_calls(text), wanted, functions))}
+    def own_values(self, text: str, functions: Any, calls: Any) -> Mapping[str, Any]:
+        return {"exact_match": float(is_right(read_calls(text), calls, functions))}
 
 
 def read_calls(text: str) -> list[Call]:
@@ -245,8 +237,7 @@ for _name, _about in (
     ("json_validity", "Whether the completion is JSON"),
     ("schema_compliance", "Whether the completion is JSON that matches the schema"),
 ):
-    _text = f"{_about}; computed by the scorer `json_schema`."
-    register_own_metric(_name, _text, hint="write scorer: json_schema", package="jsonschema")
+    register_own_metric(_name, _about, scorer="json_schema", package="jsonschema")
 
 
 @register_scorer("json_schema")
@@ -263,25 +254,17 @@ class JSONSchema(DocumentScorer):
 
     schema: FieldSpec = "json_schema"
 
-    def __post_init__(self) -> None:
-        self._fields = self.compile_fields("schema")
-
-    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
-        schema = read_schema(self._fields["schema"].value(doc))
+    def own_values(self, text: str, schema: Any) -> Mapping[str, Any]:
+        try:
+            parsed_schema = json.loads(schema) if isinstance(schema, str) else schema
+        except ValueError as error:
+            message = f"expected a JSON schema, got {excerpt(schema)}: {error}"
+            raise DataError(message, where="scorer.kwargs.schema", hint="check the column") from error
         try:
             value = json.loads(text.strip().strip("`").removeprefix("json"))
         except (ValueError, RecursionError):
             return {"json_validity": 0.0, "schema_compliance": 0.0}
-        return {"json_validity": 1.0, "schema_compliance": float(matches(value, schema))}
-
-
-def read_schema(value: Any) -> Any:
-    """A schema, or the schema that a JSON text holds."""
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except ValueError as error:
-        message = f"expected a JSON schema, got {excerpt(value)}: {error}"
-        raise DataError(message, where="scorer.kwargs.schema", hint="check the column") from error
+        return {"json_validity": 1.0, "schema_compliance": float(matches(value, parsed_schema))}
 
 
 def matches(value: Any, schema: Any) -> bool:
@@ -307,7 +290,7 @@ for _name, _about in (
     ("eqbench", "100 minus the distance of the ratings from the reference, 0 without ratings"),
     ("percent_parseable", "100 for a completion with a rating of each feeling of the reference, else 0"),
 ):
-    register_own_metric(_name, f"{_about}; computed by the scorer `ratings`.", hint="write scorer: ratings")
+    register_own_metric(_name, _about, scorer="ratings")
 
 
 @register_scorer("ratings")
@@ -324,11 +307,8 @@ class Ratings(DocumentScorer):
 
     reference: FieldSpec = "reference"
 
-    def __post_init__(self) -> None:
-        self._fields = self.compile_fields("reference")
-
-    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
-        wanted = reference_ratings(self._fields["reference"].value(doc))
+    def own_values(self, text: str, reference: Any) -> Mapping[str, Any]:
+        wanted = reference_ratings(reference)
         ratings = {name: float(number) for name, number in _RATING.findall(text)}
         if ratings.keys() != wanted.keys():
             return {"eqbench": 0.0, "percent_parseable": 0.0}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from multiform.errors import DataError, UsageError, excerpt, nearest
-from multiform.fields import Doc, FieldSpec
+from multiform.fields import FieldSpec
 from multiform.limits import MAX_SECONDS, within
 from multiform.registry import Registry
 from multiform.scoring.scorers.base import DocumentScorer, register_own_metric, register_scorer
@@ -270,8 +270,7 @@ _METRICS = {
     "inst_level_loose_acc": ("ratio", "The share of instructions that are followed, loosely"),
 }
 for _name, (_aggregation, _about) in _METRICS.items():
-    _text = f"{_about}; computed by the scorer `instructions`."
-    register_own_metric(_name, _text, hint="write scorer: instructions", aggregation=_aggregation)
+    register_own_metric(_name, _about, scorer="instructions", aggregation=_aggregation)
 
 
 @register_scorer("instructions")
@@ -291,18 +290,14 @@ class Instructions(DocumentScorer):
     arguments: FieldSpec = "kwargs"
     prompt: FieldSpec = "prompt"
 
-    def __post_init__(self) -> None:
-        self._fields = self.compile_fields("rules", "arguments", "prompt")
-
-    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
-        names, arguments = (_parse(self._fields[name].value(doc)) for name in ("rules", "arguments"))
-        if not isinstance(names, list) or not isinstance(arguments, list) or len(names) != len(arguments):
-            message = f"expected as many arguments as rules, got {excerpt(names)} and {excerpt(arguments)}"
+    def own_values(self, text: str, rules: Any, arguments: Any, prompt: Any) -> Mapping[str, Any]:
+        names, kwargs, texts = _parse(rules), _parse(arguments), loose_texts(text)
+        if not isinstance(names, list) or not isinstance(kwargs, list) or len(names) != len(kwargs):
+            message = f"expected as many arguments as rules, got {excerpt(names)} and {excerpt(kwargs)}"
             raise DataError(message, where="scorer.kwargs", hint="name the columns with rules: and arguments:")
-        prompt, texts = str(self._fields["prompt"].value(doc)), loose_texts(text)
-        pairs = [(str(name), _parse(options)) for name, options in zip(names, arguments, strict=True)]
-        strict = [follows(name, text, options, prompt) for name, options in pairs]
-        loose = [any(follows(name, other, options, prompt) for other in texts) for name, options in pairs]
+        pairs = [(str(name), _parse(options)) for name, options in zip(names, kwargs, strict=True)]
+        strict = [follows(name, text, options, str(prompt)) for name, options in pairs]
+        loose = [any(follows(name, other, options, str(prompt)) for other in texts) for name, options in pairs]
         return {
             "prompt_level_strict_acc": float(all(strict)),
             "inst_level_strict_acc": (sum(strict), len(strict)),
