@@ -62,6 +62,8 @@ def test_scores_may_come_in_parts():
 def test_a_score_outside_0_and_1_is_refused():
     with pytest.raises(DataError, match="not between 0 and 1"):
         confidence_sequence([0.5, 1.5])
+    with pytest.raises(DataError, match="not between 0 and 1"):
+        confidence_sequence([0.5, float("nan")])
 
 
 def test_every_document_comes_once():

@@ -73,8 +73,6 @@ def _single_gold(prompts: Prompts) -> list[Sample]:
 
 def length_findings(prompts: Prompts) -> Iterator[Finding]:
     """Whether the longest or the shortest choice is right far more often than chance."""
-    from scipy.stats import binomtest
-
     if prompts.shared_choices:  # yes and no have their lengths whatever the question
         return
     form = prompts.form
@@ -92,7 +90,9 @@ def length_findings(prompts: Prompts) -> Iterator[Finding]:
         chance = sum(chances) / len(chances) if chances else 1.0
         if len(chances) < _LEAST or right / len(chances) < chance + _LENGTH_LIFT:
             continue
-        # The binomial test with the mean chance errs on the safe side.
+        from scipy.stats import binomtest  # here, because it takes a moment to import
+
+        # The test with the mean chance errs on the safe side.
         if binomtest(right, len(chances), chance, alternative="greater").pvalue < _P_VALUE:
             share = f"{right / len(chances):.0%}; chance is {chance:.0%}"
             what = f"the {name} choice is right in {right} of {len(chances)} documents ({share})"
@@ -102,8 +102,6 @@ def length_findings(prompts: Prompts) -> Iterator[Finding]:
 
 def position_findings(prompts: Prompts) -> Iterator[Finding]:
     """Whether one position among the choices is right far more often than chance."""
-    from scipy.stats import chisquare
-
     samples = _single_gold(prompts)
     if not samples or prompts.form.renderer.several_inputs:
         return
@@ -119,7 +117,11 @@ def position_findings(prompts: Prompts) -> Iterator[Finding]:
     most = max(counts)
     position = counts.index(most)
     skew = (most / len(golds) - 1 / number) / (1 - 1 / number)
-    if skew < (_CLASS_SKEW if classes else _POSITION_SKEW) or chisquare(counts).pvalue >= _P_VALUE:
+    if skew < (_CLASS_SKEW if classes else _POSITION_SKEW):
+        return
+    from scipy.stats import chisquare
+
+    if chisquare(counts).pvalue >= _P_VALUE:
         return
     form = prompts.form
     name = excerpt(prompts.shared_choices[position], 30) if classes else f"{position + 1} of {number}"

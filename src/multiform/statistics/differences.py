@@ -26,7 +26,16 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtr, ndtri, stdtr
 
 from multiform.statistics.estimates import LEVEL, Estimate
-from multiform.statistics.means import CHUNK, Array, DocumentScores, FormMeans, Indexes, form_means
+from multiform.statistics.means import (
+    CHUNK,
+    Array,
+    DocumentScores,
+    FormMeans,
+    Indexes,
+    cluster_sums,
+    estimates_of,
+    form_means,
+)
 
 #: Permutations that a test draws; where there are fewer different ones, all of them are used.
 PERMUTATIONS = 9_999
@@ -90,11 +99,7 @@ def difference_estimates(
     centres, errors = contrasts(means, a, b)
     half, most = means.critical(level) * errors, means.largest_difference
     low, high = np.maximum(-most, centres - half), np.minimum(most, centres + half)
-    columns = zip(means.values[a] - means.values[b], np.sqrt(variances(means, a, b)), low, high, strict=True)
-    return [
-        Estimate(value=float(value), n=means.n, stderr=float(error), low=float(low), high=float(high))
-        for value, error, low, high in columns
-    ]
+    return estimates_of(means.n, means.values[a] - means.values[b], np.sqrt(variances(means, a, b)), low, high)
 
 
 def simultaneous_bounds(estimate: Estimate, number: int, *, level: float = LEVEL) -> tuple[float, float]:
@@ -135,10 +140,7 @@ def equality_tests(scores: DocumentScores, first: Indexes, second: Indexes) -> A
     equal_weights = bool(np.allclose(scores.weights, scores.weights[0]))
     if scores.binary and equal_weights and not scores.clustered:
         return mcnemar((differences > 0).sum(axis=0), (differences < 0).sum(axis=0))
-    _, clusters = np.unique(scores.clusters, return_inverse=True)
-    sums = np.zeros((int(clusters.max()) + 1, len(first)))
-    np.add.at(sums, clusters, scores.weights[:, None] * differences)
-    return sign_flip_test(sums)
+    return sign_flip_test(cluster_sums(scores.weights[:, None] * differences, scores.clusters))
 
 
 def mcnemar(only_first: ArrayLike, only_second: ArrayLike) -> Array:
@@ -238,7 +240,7 @@ def spread_of(means: FormMeans, *, draws: int = 20_000) -> Spread:
     off, share = values - values.mean(), 1 / means.equivalent
     covariance = (1 - share) * means.covariance + share * np.outer(off, off)
     by_chance = _deviations(replace(means, covariance=covariance), draws)
-    ranges = by_chance.max(axis=1) - by_chance.min(axis=1)
+    ranges = np.minimum(by_chance.max(axis=1) - by_chance.min(axis=1), means.largest_difference)
     distance = float(values[highest] - values[lowest])
     low, high = _spread_bounds(means, deviations, quantile)
     first_quartile, median, third_quartile = np.quantile(values, (0.25, 0.5, 0.75))
@@ -279,11 +281,9 @@ def _deviations(means: FormMeans, draws: int) -> Array:
     generator = np.random.default_rng(0)
     variance, directions = np.linalg.eigh(means.covariance)
     root = directions * np.sqrt(np.maximum(variance, 0.0))
-    normal: Array = generator.standard_normal((draws, len(variance))) @ root.T
-    if not np.isfinite(means.freedom):
-        return normal
-    scale = np.sqrt(generator.chisquare(means.freedom, size=(draws, 1)) / means.freedom)
-    deviations: Array = normal / scale
+    deviations: Array = generator.standard_normal((draws, len(variance))) @ root.T
+    if np.isfinite(means.freedom):
+        deviations /= np.sqrt(generator.chisquare(means.freedom, size=(draws, 1)) / means.freedom)
     return deviations
 
 

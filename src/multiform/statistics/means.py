@@ -66,6 +66,14 @@ class DocumentScores:
         return replace(self, values=columns[:, None] if columns.ndim == 1 else columns)
 
 
+def cluster_sums(values: Array, clusters: Indexes) -> Array:
+    """The sums of the rows of each cluster."""
+    _, numbers = np.unique(clusters, return_inverse=True)
+    sums = np.zeros((int(numbers.max()) + 1, values.shape[1]))
+    np.add.at(sums, numbers, values)
+    return sums
+
+
 def document_scores(values: ArrayLike, clusters: Sequence[Hashable] | None = None) -> DocumentScores:
     """The scores of one task: a row for each document, a column for each form.
 
@@ -161,13 +169,14 @@ class FormMeans:
         """The half width of a two-sided interval, in standard errors."""
         return float(stdtrit(self.freedom, (1 + level) / 2))
 
-    def bounds(self, critical: float) -> tuple[Array, Array]:
-        """The bounds of every mean, `critical` standard errors away.
+    def bounds(self, critical: ArrayLike) -> tuple[Array, Array]:
+        """The bounds of every mean, `critical` standard errors away; that may be a number for each.
 
         They are Wilson's for rates, and Student's with Hall's correction for other means. The number of documents in
         Wilson's formula is the effective one where documents are clustered or weighted.
         """
-        low, high = np.array([self._bound(form, critical) for form in range(len(self.values))]).T
+        criticals = np.broadcast_to(critical, self.values.shape).tolist()
+        low, high = np.array([self._bound(form, number) for form, number in enumerate(criticals)]).T
         return low, high
 
     def _bound(self, form: int, critical: float) -> tuple[float, float]:
@@ -192,13 +201,14 @@ class FormMeans:
 
     def estimates(self, level: float = LEVEL) -> list[Estimate]:
         """The mean of every form with its standard error and interval, the same whatever other forms there are."""
-        criticals = stdtrit(self.freedoms, (1 + level) / 2).tolist()
-        low, high = (np.array(side) for side in zip(*map(self._bound, range(len(criticals)), criticals), strict=True))
-        columns = zip(self.values, self.stderrs, low, high, strict=True)
-        return [
-            Estimate(value=float(mean), n=self.n, stderr=float(error), low=float(below), high=float(above))
-            for mean, error, below, above in columns
-        ]
+        low, high = self.bounds(stdtrit(self.freedoms, (1 + level) / 2))
+        return estimates_of(self.n, self.values, self.stderrs, low, high)
+
+
+def estimates_of(n: int, values: Array, stderrs: Array, low: Array, high: Array) -> list[Estimate]:
+    """The estimates in these columns."""
+    rows = np.transpose([values, stderrs, low, high]).tolist()
+    return [Estimate(value=value, n=n, stderr=stderr, low=low, high=high) for value, stderr, low, high in rows]
 
 
 def form_means(scores: DocumentScores) -> FormMeans:
@@ -272,7 +282,7 @@ def dataset_estimates(scores: DocumentScores, total: int, *, level: float = LEVE
     """
     means, number = form_means(scores), total - scores.n
     if number <= 0:
-        return [Estimate(value=v, n=means.n, stderr=0.0, low=v, high=v) for v in means.values.tolist()]
+        return estimates_of(means.n, means.values, np.zeros_like(means.values), means.values, means.values)
     left = number / total
     freedom = np.inf if np.isinf(means.freedom) else max(1.0, means.equivalent * left / (1 - left) - 1)
     others = replace(
@@ -343,11 +353,9 @@ class _Subject:
 def _subject(scores: DocumentScores, number: int) -> _Subject:
     inside = scores.subjects == number
     values, n = scores.values[inside], int(inside.sum())
-    _, clusters, counts = np.unique(scores.clusters[inside], return_inverse=True, return_counts=True)
-    sizes = counts.astype(np.float64)
+    sizes = np.unique(scores.clusters[inside], return_counts=True)[1].astype(np.float64)
     means, both_right = values.mean(axis=0), values.T @ values / n
-    sums = np.zeros((len(sizes), values.shape[1]))
-    np.add.at(sums, clusters, values - means)
+    sums = cluster_sums(values - means, scores.clusters[inside])
     inflation = 1 / (1 - sizes / n)
     squares = inflation * sizes**2
     share = float(scores.weights[inside].sum() / scores.weights.sum())

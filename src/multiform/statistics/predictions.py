@@ -27,7 +27,15 @@ from scipy.special import chdtrc, ndtr, ndtri
 from multiform.errors import DataError
 from multiform.statistics.differences import difference_estimates
 from multiform.statistics.estimates import LEVEL, Estimate
-from multiform.statistics.means import Array, DocumentScores, Indexes, document_scores, form_means, mean_of
+from multiform.statistics.means import (
+    Array,
+    DocumentScores,
+    Indexes,
+    cluster_sums,
+    document_scores,
+    form_means,
+    mean_of,
+)
 
 #: Stands for a prediction that could not be extracted, which agrees with no other.
 MISSING = -1
@@ -270,12 +278,7 @@ def stuart_maxwell(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hasha
     """
     pair = np.stack([np.asarray(first), np.asarray(second)])
     one_hot = (pair[:, :, None] == np.unique(pair)).astype(np.float64)
-    differences = one_hot[0] - one_hot[1]
-    if clusters is not None:
-        numbers: dict[Hashable, int] = {}
-        sums = np.zeros((len(set(clusters)), differences.shape[1]))
-        np.add.at(sums, [numbers.setdefault(cluster, len(numbers)) for cluster in clusters], differences)
-        differences = sums
+    differences = cluster_sums(one_hot[0] - one_hot[1], document_scores(pair[0], clusters).clusters)
     covariance, difference = differences.T @ differences, differences.sum(axis=0)
     rank = int(np.linalg.matrix_rank(covariance))
     if rank == 0:

@@ -39,6 +39,11 @@ _UP = _BETS / np.maximum(_CANDIDATES, 1e-9)[:, None]
 _DOWN = _BETS / np.maximum(1 - _CANDIDATES, 1e-9)[:, None]
 
 
+def _check_scores(scores: Array, what: str) -> None:
+    if not ((scores >= 0) & (scores <= 1)).all():
+        raise DataError("a score is not between 0 and 1", hint=f"{what} needs a bounded metric, such as acc")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConfidenceSequence:
     """The state after some documents; `after` gives the one after more of them."""
@@ -63,9 +68,7 @@ class ConfidenceSequence:
     def after(self, values: ArrayLike) -> ConfidenceSequence:
         """The state after more documents."""
         scores = np.atleast_1d(np.asarray(values, dtype=np.float64))
-        if ((scores < 0) | (scores > 1)).any():
-            message = "a score is not between 0 and 1"
-            raise DataError(message, hint="a confidence sequence needs a bounded metric, such as acc")
+        _check_scores(scores, "a confidence sequence")
         capital = self.capital.copy()
         for score, count in zip(*np.unique(scores, return_counts=True), strict=True):
             gain = (score - _CANDIDATES)[:, None]
@@ -190,8 +193,7 @@ class Search:
         if rows.shape[1] != len(forms):
             message = f"scores of {rows.shape[1]} forms, where {len(forms)} are wanted"
             raise DataError(message, hint="see `undecided_forms`")
-        if ((rows < 0) | (rows > 1)).any():
-            raise DataError("a score is not between 0 and 1", hint="a search needs a bounded metric, such as acc")
+        _check_scores(rows, "a search")
         among = np.ix_(forms, forms)
         capital, totals, counts = self.capital.copy(), self.totals.copy(), self.counts.copy()
         maybe_best, maybe_worst = self.maybe_best.copy(), self.maybe_worst.copy()
