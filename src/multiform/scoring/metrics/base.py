@@ -29,7 +29,8 @@ metrics: Registry[Metric] = Registry("metric", group="multiform.metrics", raises
 #: Metrics that say whether a document is right: forms with different ones of them can be compared.
 RIGHT_OR_WRONG = ("acc", "acc_norm", "acc_bytes", "acc_tokens", "acc_mutual_info", "acc_norm_full", "exact_match")
 #: Keys of a `metric_list` entry that are not arguments of the metric.
-_OWN_KEYS = ("metric", "aggregation", "reduction", "higher_is_better", "kwargs", "hf_evaluate")
+_STATED = ("aggregation", "reduction", "higher_is_better")
+_OWN_KEYS = (*_STATED, "metric", "kwargs", "hf_evaluate")
 _ALL_TYPES = frozenset(("multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"))
 
 
@@ -123,18 +124,22 @@ def build_metric(spec: Mapping[str, Any], *, computed: bool = True, notes: list[
                 raise unknown
             notes.append(unknown)
         kwargs = accepted
-        _check_patterns(base.name, kwargs.get("regexes_to_ignore") or ())
+        for pattern in kwargs.get("regexes_to_ignore") or ():
+            try:
+                re.compile(pattern)
+            except (re.error, TypeError) as error:
+                message = f"metric '{base.name}': bad regular expression {pattern!r}: {error}"
+                raise ConfigError(message, hint="test the pattern") from error
     # A metric of ours takes an outcome, and needs no argument.
     if computed and (base.whole or kwargs or not str(getattr(base.fn, "__module__", "")).startswith("multiform.")):
         _check_call(base, spec["metric"], kwargs)
-    better = spec.get("higher_is_better")
-    return replace(
-        base,
-        aggregation=_aggregation(spec.get("aggregation"), base.aggregation),
-        reduction=base.reduction if spec.get("reduction") is None else build_reduction(spec["reduction"]),
-        higher_is_better=base.higher_is_better if better is None else better,
-        kwargs=kwargs,
-    )
+    stated: dict[str, Any] = {key: spec[key] for key in _STATED if spec.get(key) is not None}
+    if "aggregation" in stated:
+        name = stated["aggregation"]
+        stated["aggregation"] = aggregations.get(name) if isinstance(name, str) else plain_aggregation(name)
+    if "reduction" in stated:
+        stated["reduction"] = build_reduction(stated["reduction"])
+    return replace(base, kwargs=kwargs, **stated)
 
 
 def _check_call(metric: Metric, spec_metric: Any, kwargs: Mapping[str, Any]) -> None:
@@ -151,15 +156,6 @@ def _check_call(metric: Metric, spec_metric: Any, kwargs: Mapping[str, Any]) -> 
         message = f"metric '{metric.name}' cannot be called {called}: {ways[0]}"
         name = name_of(spec_metric if metric.whole else metric.fn).rpartition(".")[2]
         raise ConfigError(message, hint=f"write it as def {name}{written}, and give its other arguments in metric_list")
-
-
-def _check_patterns(name: str, patterns: Sequence[str]) -> None:
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except (re.error, TypeError) as error:
-            message = f"metric '{name}': bad regular expression {pattern!r}: {error}"
-            raise ConfigError(message, hint="test the pattern") from error
 
 
 def value_metric(name: str) -> Metric:
@@ -181,12 +177,6 @@ def _base(spec: Mapping[str, Any], computed: bool) -> Metric:
     if spec.get("hf_evaluate") is not True:
         return metrics.get(metric)
     return Metric(name=metric, fn=HubMetric(str(metric)), aggregation=aggregations.get("mean"), whole=True)
-
-
-def _aggregation(spec: str | Callable[..., Any] | None, default: Aggregation) -> Aggregation:
-    if spec is None:
-        return default
-    return aggregations.get(spec) if isinstance(spec, str) else plain_aggregation(spec)
 
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w-]*(/[A-Za-z0-9][\w.-]*)?")
