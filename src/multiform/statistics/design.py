@@ -19,7 +19,7 @@ binomial, and so is the number of those that one of them wins.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import NormalDist
@@ -261,13 +261,14 @@ class Detectable:
     n: int
     #: How often the forms differ on a document: as assumed, or as often as the difference needs.
     flip_rate: float
-    power: float
 
 
-def mcnemar_power(n: int, difference: float, *, flip_rate: float = FLIP_RATE, alpha: float = ALPHA) -> float:
+def mcnemar_power(n: int, difference: float, *, flip_rate: float = FLIP_RATE, comparisons: int = 1) -> float:
     """How probably McNemar's exact test finds a true difference between two forms on the same n documents.
 
-    `flip_rate` is how often one form is right where the other is wrong; it cannot be less than the difference.
+    `flip_rate` is how often one form is right where the other is wrong; it cannot be less than the difference. With
+    several `comparisons`, each has to pass a level of 0.05 divided by their number, as the largest of them has to under
+    Holm's correction.
 
     >>> round(mcnemar_power(1000, 0.04), 2), round(mcnemar_power(20, 0.2), 2)
     (0.79, 0.2)
@@ -280,55 +281,49 @@ def mcnemar_power(n: int, difference: float, *, flip_rate: float = FLIP_RATE, al
     weights = np.exp(log + xlogy(counts, flips) + xlog1py(n - counts, -flips))
     counts, weights = counts[weights > 1e-15], weights[weights > 1e-15]
     # The most documents that the worse form may win for the test to reject.
-    most = np.floor(np.nan_to_num(bdtrik(alpha / 2, counts, 0.5), nan=-1.0) + 1e-9)
+    tail = ALPHA / comparisons / 2
+    most = np.floor(np.nan_to_num(bdtrik(tail, counts, 0.5), nan=-1.0) + 1e-9)
     least = np.maximum(most, 0.0)
-    rejects = (most >= 0) & (bdtr(least, counts, 0.5) <= alpha / 2 * (1 + 1e-9))
+    rejects = (most >= 0) & (bdtr(least, counts, 0.5) <= tail * (1 + 1e-9))
     wins = min(1.0, (flips + difference) / (2 * flips))
     either = bdtr(least, counts, wins) + bdtr(least, counts, 1 - wins)
     return float(weights @ np.where(rejects, either, 0.0))
 
 
-def _detection(flip_rate: float, alpha: float, power: float) -> Callable[[int, float], bool]:
-    """Whether n documents are enough to find a difference."""
-    return lambda n, difference: mcnemar_power(n, difference, flip_rate=flip_rate, alpha=alpha) >= power
-
-
-def detectable_difference(
-    n: int, *, flip_rate: float = FLIP_RATE, alpha: float = ALPHA, power: float = POWER, comparisons: int = 1
-) -> Detectable:
+def detectable_difference(n: int, *, flip_rate: float = FLIP_RATE, comparisons: int = 1) -> Detectable:
     """The smallest difference in accuracy between two forms on the same n documents.
 
-    With several `comparisons`, each has to pass a level of alpha divided by their number, as the largest of them has to
-    under Holm's correction. Of documents in clusters, n is the number of clusters or of effective documents.
+    Of documents in clusters, n is the number of clusters or of effective documents.
 
     >>> round(detectable_difference(1000).difference, 3)
     0.04
     """
-    detects = _detection(flip_rate, alpha / comparisons, power)
-    if not detects(n, 1.0):
-        return Detectable(difference=None, n=n, flip_rate=1.0, power=power)
+    if mcnemar_power(n, 1.0, comparisons=comparisons) < POWER:
+        return Detectable(difference=None, n=n, flip_rate=1.0)
     low, high = 0.0, 1.0
     while high - low > 1e-4:
         middle = (low + high) / 2
-        low, high = (low, middle) if detects(n, middle) else (middle, high)
-    return Detectable(difference=high, n=n, flip_rate=max(flip_rate, high), power=power)
+        is_found = mcnemar_power(n, middle, flip_rate=flip_rate, comparisons=comparisons) >= POWER
+        low, high = (low, middle) if is_found else (middle, high)
+    return Detectable(difference=high, n=n, flip_rate=max(flip_rate, high))
 
 
-def needed_documents(
-    difference: float, *, flip_rate: float = FLIP_RATE, alpha: float = ALPHA, power: float = POWER, comparisons: int = 1
-) -> int:
+def needed_documents(difference: float, *, flip_rate: float = FLIP_RATE, comparisons: int = 1) -> int:
     """How many documents it takes to detect a difference between two forms.
 
     >>> needed_documents(0.04)
     1021
     """
-    level = alpha / comparisons
-    detects = _detection(flip_rate, level, power)
-    normal = NormalDist()
-    quantiles = normal.inv_cdf(1 - level / 2) + normal.inv_cdf(power)
+    if not 0 < difference <= 1:
+        raise DataError(f"expected a difference above 0 and up to 1, got {difference}", hint="give e.g. 0.02")
+
+    def detects(n: int) -> bool:
+        return mcnemar_power(n, difference, flip_rate=flip_rate, comparisons=comparisons) >= POWER
+
+    quantiles = NormalDist().inv_cdf(1 - ALPHA / comparisons / 2) + NormalDist().inv_cdf(POWER)
     n = max(1, math.ceil(quantiles**2 * (max(flip_rate, difference) / difference**2 - 1)))  # without discreteness
-    while not detects(n, difference):
+    while not detects(n):
         n += max(1, n // 200)
-    while n > 1 and detects(n - 1, difference):
+    while n > 1 and detects(n - 1):
         n -= 1
     return n

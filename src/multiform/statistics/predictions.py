@@ -144,11 +144,9 @@ def calibration(
     p, hits = np.asarray(confidences, dtype=np.float64), np.asarray(right, dtype=np.float64)
     if p.shape != hits.shape or not len(p):
         raise DataError(f"{len(p)} confidences and {len(hits)} answers", hint="give one of each for every document")
-    groups = _groups(p, bins)
-    means = [(float(p[part].mean()), float(hits[part].mean())) for part in groups]
     filled = tuple(
-        Bin(n=len(part), confidence=confidence, accuracy=accuracy)
-        for part, (confidence, accuracy) in zip(groups, means, strict=True)
+        Bin(n=len(part), confidence=float(p[part].mean()), accuracy=float(hits[part].mean()))
+        for part in _groups(p, bins)
     )
     sizes = np.array([part.n for part in filled], dtype=np.float64)
     weights = sizes / sizes.sum()
@@ -260,8 +258,8 @@ def position_bias(picked: ArrayLike, gold: ArrayLike, clusters: Sequence[Hashabl
 
 
 def _position(picks: Indexes, golds: Indexes, index: int, clusters: Sequence[Hashable] | None) -> ChoicePosition:
-    means = form_means(document_scores(np.stack([picks == index, golds == index], axis=1), clusters))
     right = golds == index
+    means = form_means(document_scores(np.stack([picks == index, right], axis=1), clusters))
     picked, gold = means.estimates()
     return ChoicePosition(
         picked=picked,

@@ -61,10 +61,6 @@ class ConfidenceSequence:
         """The mean so far, with the interval."""
         return Estimate(value=self.total / self.n if self.n else 0.5, n=self.n, low=self.low, high=self.high)
 
-    @property
-    def half_width(self) -> float:
-        return (self.high - self.low) / 2
-
     def after(self, values: ArrayLike) -> ConfidenceSequence:
         """The state after more documents."""
         scores = np.atleast_1d(np.asarray(values, dtype=np.float64))
@@ -147,27 +143,23 @@ class Search:
     @property
     def best(self) -> list[int]:
         """The forms that may be the best; with probability 1 - delta, the best is one of them."""
-        return [int(form) for form in np.flatnonzero(self.maybe_best)]
+        return np.flatnonzero(self.maybe_best).tolist()
 
     @property
     def worst(self) -> list[int]:
         """The forms that may be the worst; with probability 1 - delta, the worst is one of them."""
-        return [int(form) for form in np.flatnonzero(self.maybe_worst)]
+        return np.flatnonzero(self.maybe_worst).tolist()
 
     @property
     def undecided_forms(self) -> list[int]:
         """The forms to evaluate on the next documents; none where the search is over."""
-        races = np.zeros(len(self.counts), dtype=bool)
-        for candidates in (self.maybe_best, self.maybe_worst):
-            if candidates.sum() > 1:
-                races |= candidates
-        return [int(form) for form in np.flatnonzero(races)]
+        open_ends = [forms for forms in (self.best, self.worst) if len(forms) > 1]
+        return sorted({form for forms in open_ends for form in forms})
 
     @property
     def means(self) -> Array:
         """The mean score of each form so far; not a number before its first document."""
-        means: Array = self.totals / np.where(self.counts > 0, self.counts, np.nan)
-        return means
+        return np.asarray(self.totals / np.where(self.counts > 0, self.counts, np.nan))
 
     @property
     def best_and_worst(self) -> tuple[int, int]:

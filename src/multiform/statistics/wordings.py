@@ -98,7 +98,11 @@ def wording_population(means: FormMeans) -> WordingPopulation:
     overall, documents = float(means.values.mean()), _mean_variance(means)
     variance = documents + between / count
     critical = _critical(means, observed, noise, documents)
-    low, high = _mean_bounds(means, overall, variance, critical)
+    half = critical * math.sqrt(variance)
+    low, high = overall - half, overall + half
+    if means.rates:
+        n = overall * (1 - overall) / variance if variance and 0 < overall < 1 else means.equivalent
+        low, high = rate_bounds(overall, n, critical)
     step = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * math.sqrt(observed * (1 + 1 / count))
     return WordingPopulation(
         wordings=count,
@@ -161,15 +165,6 @@ def _critical(means: FormMeans, observed: float, noise: float, documents: float)
     return float(stdtrit(freedom, (1 + LEVEL) / 2))
 
 
-def _mean_bounds(means: FormMeans, mean: float, variance: float, critical: float) -> tuple[float, float]:
-    """The bounds of a rate with the effective number of documents, Student's otherwise."""
-    if means.rates:
-        n = mean * (1 - mean) / variance if variance and 0 < mean < 1 else means.equivalent
-        return rate_bounds(mean, n, critical)
-    half = critical * math.sqrt(variance)
-    return mean - half, mean + half
-
-
 def _deviation(observed: float, noise: float, count: int) -> Estimate:
     """The standard deviation between wordings, from the chi-squared distribution of the observed variance."""
     tail = (1 - _DEVIATION_LEVEL) / 2
@@ -198,18 +193,11 @@ def _within(means: FormMeans, estimate: Estimate) -> Estimate:
 
 
 def _permutation_test(scores: Array, values: Array, permutations: int, rng: np.random.Generator) -> float:
-    codes = np.unique(values, return_inverse=True)[1]
-    sizes = np.bincount(codes)
-    member = np.eye(len(sizes))[codes]
+    codes, sizes = np.unique(values, return_inverse=True, return_counts=True)[1:]
     centred = scores - scores.mean()
-
-    def squares_between(rows: Array) -> Array:
-        squares: Array = ((rows @ member) ** 2 / sizes).sum(axis=1)
-        return squares
-
-    observed = squares_between(centred[None])[0]
-    shuffled = rng.permuted(np.tile(centred, (permutations, 1)), axis=1)
-    return float((1 + (squares_between(shuffled) >= observed - 1e-12).sum()) / (1 + permutations))
+    rows = np.vstack([centred, rng.permuted(np.tile(centred, (permutations, 1)), axis=1)])
+    squares_between = ((rows @ np.eye(len(sizes))[codes]) ** 2 / sizes).sum(axis=1)
+    return float((squares_between >= squares_between[0] - 1e-12).mean())
 
 
 def _effect(means: FormMeans, values: Array, value: str, level: float) -> Estimate:
