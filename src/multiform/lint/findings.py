@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from multiform.errors import ConfigError, UsageError, nearest
 from multiform.forms import Form
+from multiform.lint.prompts import Prompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,8 @@ class Hit:
     advice: str | None = None
 
 
-def as_findings(hits: Iterable[Hit], total: int, form: Form, *, of_task: bool = False) -> list[Finding]:
-    """The hits of `total` documents as findings, with the first document of each as its example."""
+def as_findings(hits: Iterable[Hit], prompts: Prompts, *, of_task: bool = False) -> list[Finding]:
+    """The hits of some documents as findings, with the first document of each as its example."""
     groups: dict[tuple[str, str | None, str], dict[int, Hit]] = {}
     for hit in hits:
         groups.setdefault((hit.code, hit.where, hit.what), {}).setdefault(hit.doc_id, hit)
@@ -117,7 +118,8 @@ def as_findings(hits: Iterable[Hit], total: int, form: Form, *, of_task: bool = 
         example = f"doc {first.doc_id}: {first.example}" if first.example else f"doc {first.doc_id}"
         details = {"example": example, "advice": first.advice, "docs": number}
         make_finding = Finding.of_task if of_task else Finding.of_form
-        findings.append(make_finding(form, code, where, f"{what}: {number} of {total} documents", **details))
+        counted = f"{what}: {number} of {len(prompts.docs)} documents"
+        findings.append(make_finding(prompts.form, code, where, counted, **details))
     return findings
 
 

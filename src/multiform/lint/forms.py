@@ -236,23 +236,23 @@ def lint_form(form: Form, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer 
         checks.see(doc_id, doc)
     findings = [*checks.findings(), *fewshot_findings(form), *_revision_findings(form)]
     findings += answer_base_findings(prompts.form)
-    findings += as_findings(gold_hits(prompts), prompts.total, form)
+    findings += as_findings(gold_hits(prompts), prompts)
     findings += [*length_findings(prompts), *position_findings(prompts)]
     findings += reference_findings(form, prompts.samples)
-    findings += as_findings(space_hits(prompts), prompts.total, form)
+    findings += as_findings(space_hits(prompts), prompts)
     findings += shot_findings(prompts)
     if not any(finding.code == "shots_from_evaluated_split" for finding in findings):
-        findings += as_findings(pool_hits(prompts), prompts.total, form, of_task=True)
-    findings += as_findings([*visible_answer_hits(prompts), *stop_hits(prompts)], prompts.total, form)
+        findings += as_findings(pool_hits(prompts), prompts, of_task=True)
+    findings += as_findings([*visible_answer_hits(prompts), *stop_hits(prompts)], prompts)
     findings += stop_findings(prompts)
     findings += description_findings(prompts)
     findings += language_findings(form)
     if tokenizer is not None:
         findings += token_findings(prompts, tokenizer)
-        findings += as_findings(token_hits(prompts, tokenizer), prompts.total, form)
+        findings += as_findings(token_hits(prompts, tokenizer), prompts)
     return FormFindings(
         form=form.name,
-        docs=prompts.total,
+        docs=len(rows),
         findings=tuple(finding for finding in findings if finding.code not in ignored),
         silenced=tuple(finding for finding in findings if finding.code in ignored),
     )

@@ -19,9 +19,9 @@ binomial, and so is the number of those that one of them wins.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 from statistics import NormalDist
 
 import numpy as np
@@ -104,7 +104,15 @@ def variance_split(
     #: What the mean over a factor leaves of the variance of an effect: 1 / n for n levels of equal weight.
     retained = [float(np.sum(level**2)) for level in levels]
     squares = _mean_squares(array, levels, retained)
-    effects = {subset: _component(subset, squares, retained) for subset in squares}
+    # The variance of an effect is its mean square less what interactions with other factors add to it.
+    effects = {
+        subset: math.fsum(
+            squares[other] * math.prod(-retained[axis] for axis in {*other} - {*subset})
+            for other in squares
+            if {*subset} <= {*other}
+        )
+        for subset in squares
+    }
     components = {
         name: effects.pop((axis,)) + (effects.pop((0, axis)) if name in nested else 0.0)
         for axis, name in enumerate(factors)
@@ -119,28 +127,21 @@ def _mean_squares(array: Array, levels: Sequence[Array], retained: Sequence[floa
     """The mean square of every factor and interaction, keyed by their axes."""
     axes = range(array.ndim)
     squares = {}
-    for size in range(1, array.ndim + 1):
-        for subset in combinations(axes, size):
-            effect = array
-            for axis in axes:
-                mean = _mean(effect, axis, levels[axis])
-                effect = effect - mean if axis in subset else mean
-            square = effect**2
-            for axis in subset:
-                square = _mean(square, axis, levels[axis])
-            squares[subset] = float(square.squeeze()) / math.prod(1 - retained[axis] for axis in subset)
+    for subset in (subset for size in axes for subset in combinations(axes, size + 1)):
+        effect = array
+        for axis in axes:
+            mean = _mean(effect, axis, levels[axis])
+            effect = effect - mean if axis in subset else mean
+        square = effect**2
+        for axis in subset:
+            square = _mean(square, axis, levels[axis])
+        squares[subset] = float(square.squeeze()) / math.prod(1 - retained[axis] for axis in subset)
     return squares
 
 
 def _mean(array: Array, axis: int, weights: Array) -> Array:
     """The weighted mean over an axis, which stays with one level."""
     return np.expand_dims(np.tensordot(weights, array, axes=(0, axis)), axis)
-
-
-def _component(subset: tuple[int, ...], squares: Mapping[tuple[int, ...], float], retained: Sequence[float]) -> float:
-    """The variance of one effect: its mean square less what interactions with other factors add to it."""
-    around = {other: set(other) - set(subset) for other in squares if set(subset) <= set(other)}
-    return math.fsum(squares[other] * math.prod(-retained[axis] for axis in more) for other, more in around.items())
 
 
 #: Numbers of wordings, draws and repeats that are tried.
@@ -225,25 +226,15 @@ def cheapest_design(components: Components, half_width: float, *, documents: int
         raise DataError(f"expected a half width above 0, got {half_width}", hint="give e.g. 0.02 for ± 0.02")
     variance = (half_width / NormalDist().inv_cdf((1 + LEVEL) / 2)) ** 2
     draws, repeats = _DRAWS if components.shots else (1,), _REPEATS if components.repeat else (1,)
-    designs = list(_designs(components, variance, documents, draws, repeats))
-    return min(designs, key=lambda design: (design.evaluations, design.wordings), default=None)
-
-
-def _designs(
-    components: Components, variance: float, documents: int, draws: tuple[int, ...], repeats: tuple[int, ...]
-) -> Iterator[RunDesign]:
-    """For each number of wordings, draws and repeats, the fewest documents that are enough."""
-    for wordings in _WORDINGS:
+    designs = []
+    for wordings, draw, repeat in product(_WORDINGS, draws, repeats):
         left = variance - components.wording / wordings
-        if left <= 0:
-            continue
-        for draw in draws:
-            for repeat in repeats:
-                rest = components.rest + components.repeat / repeat
-                single = components.document + components.shots / draw + rest / (wordings * draw)
-                needed = max(2, math.ceil(single / left))
-                if needed <= documents:
-                    yield RunDesign(documents=needed, wordings=wordings, draws=draw, repeats=repeat)
+        rest = components.rest + components.repeat / repeat
+        single = components.document + components.shots / draw + rest / (wordings * draw)
+        needed = max(2, math.ceil(single / left)) if left > 0 else math.inf
+        if needed <= documents:
+            designs.append(RunDesign(documents=int(needed), wordings=wordings, draws=draw, repeats=repeat))
+    return min(designs, key=lambda design: (design.evaluations, design.wordings), default=None)
 
 
 #: The probability of detection.

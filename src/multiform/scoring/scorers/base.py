@@ -18,8 +18,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 from multiform.errors import ConfigError, DataError, MultiformError, excerpt, running
@@ -128,7 +128,10 @@ class Scorer:
                 raise DataError(message, hint="give every repeat the same ones")
         values_by_metric: dict[str, Any] = {}
         for key in scored[0]:
-            reduction = self._reduction(key)
+            metric, most = self.metric(key), self.pipeline.most
+            reduction = metric.reduction if metric else None
+            if reduction is not None and most is not None and most < reduction.needs:
+                reduction = None  # the filters leave too few values
             answers = None
             if reduction is not None and reduction.counts_answers and outcomes is not None:
                 answers = [self._answer(key, outcome) for outcome in outcomes]
@@ -146,13 +149,6 @@ class Scorer:
             raise ConfigError(message, where="metric_list", hint="leave maj@k out, or use it with acc")
         return self.prediction(outcome)
 
-    def _reduction(self, key: str) -> Reduction | None:
-        """The reduction of a metric, if the filters leave as many values as it needs."""
-        metric = self.metric(key)
-        reduction = metric.reduction if metric else None
-        most = self.pipeline.most
-        return None if reduction is None or (most is not None and most < reduction.needs) else reduction
-
     def _score_one(self, outcome: Outcome) -> Mapping[str, Any]:
         method = f"{type(self).__name__}.score"
         with running(f"scorer {method}", hint="call it with this outcome to debug it"):
@@ -169,12 +165,8 @@ class Scorer:
         """The metric of a key: of that name, of the name in brackets as in ``pass@2(exact_match)``, or the one that
         gave a value that name.
         """
-        named = self._metrics_by_name
+        named = {metric.name: metric for metric in reversed(self.metrics)}
         return named.get(key) or named.get(key.rpartition("(")[2].removesuffix(")")) or self.value_metrics.get(key)
-
-    @cached_property
-    def _metrics_by_name(self) -> dict[str, Metric]:
-        return {metric.name: metric for metric in reversed(self.metrics)}
 
 
 def _reduce_values(
@@ -305,9 +297,10 @@ def check_values(values: Mapping[str, Any], scorer: Scorer, kinds: Mapping[str, 
     Text under a name that is not a metric, such as a judge's response, is only written to the samples.
     """
     for key, value in values.items():
-        if kinds[key] != "number" or _is_number(value):
+        if kinds[key] != "number" or (scorer.metric_named(key) is None and is_note(value)):
             continue
-        if scorer.metric_named(key) is None and is_note(value):
+        with suppress(TypeError, ValueError):
+            float(value)
             continue
         message = f"metric '{key}' has the value {excerpt(value)}, not a number"
         raise DataError(message, hint="give a number for each document, or an aggregation that takes such values")
@@ -316,11 +309,3 @@ def check_values(values: Mapping[str, Any], scorer: Scorer, kinds: Mapping[str, 
 def is_note(value: Any) -> bool:
     """Whether a value is not aggregated but only written to the samples."""
     return value is None or isinstance(value, str)
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True

@@ -11,8 +11,9 @@ from __future__ import annotations
 import ast
 import json
 import math
+import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -62,26 +63,25 @@ def nearest_scores(text: str, references: Any, name: str) -> dict[str, float]:
     if not isinstance(references, list | tuple) or not references:
         message = "expected a list of at least one answer"
         raise DataError(message, where=f"scorer.kwargs.{name}", hint="name the column with the answers")
-    scores = [dict(_measures(text, str(reference))) for reference in references]
-    return {measure: max(score[measure] for score in scores) for measure in _PACKAGES}
-
-
-def _measures(text: str, reference: str) -> Iterator[tuple[str, float]]:
     import sacrebleu
     from rouge_score.rouge_scorer import RougeScorer
 
-    yield "bleu", sacrebleu.corpus_bleu([text], [[reference]], tokenize="intl", smooth_value=0.0).score
-    kinds = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}
+    nearest = dict.fromkeys(_PACKAGES, 0.0)
     # ROUGE-L is that of summaries, in which each sentence has a line.
-    lines = [side.replace(" . ", ".\n") for side in (reference, text)]
-    scores = RougeScorer(list(kinds.values())).score(*lines)
-    for measure, kind in kinds.items():
-        yield measure, 100 * scores[kind].fmeasure
+    kinds = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}
+    rouge = RougeScorer(list(kinds.values()))
+    for reference in map(str, references):
+        bleu = sacrebleu.corpus_bleu([text], [[reference]], tokenize="intl", smooth_value=0.0).score
+        scores = rouge.score(*(side.replace(" . ", ".\n") for side in (reference, text)))
+        scaled = {measure: 100 * scores[kind].fmeasure for measure, kind in kinds.items()}
+        nearest = {measure: max(nearest[measure], score) for measure, score in {"bleu": bleu, **scaled}.items()}
+    return nearest
 
 
 #: The name of a function, and its arguments by name.
 Call = tuple[str, dict[str, Any]]
 
+_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 _TYPES: dict[str, type] = {
     "string": str, "integer": int, "float": float, "boolean": bool, "array": list, "tuple": list, "dict": dict,
     "any": str,
@@ -144,12 +144,11 @@ def _value(node: ast.expr) -> Any:
             return tuple(_value(item) for item in items)
         case ast.Dict(keys, values):
             return {_value(key): _value(value) for key, value in zip(keys, values, strict=True) if key is not None}
-        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.Div() as operator, right):
+        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.Div() as operation, right):
             first, second = _value(left), _value(right)
             if not isinstance(first, int | float) or not isinstance(second, int | float):
                 raise ValueError("not a number")
-            results = {ast.Add: first + second, ast.Sub: first - second, ast.Mult: first * second}
-            return results[type(operator)] if type(operator) in results else first / second
+            return _OPERATORS[type(operation)](first, second)
         case ast.Call(keywords=[_, *_]):
             return dict([_call(node)])
         case ast.Name() | ast.Call() | ast.Subscript():
