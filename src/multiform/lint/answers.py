@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 from multiform.errors import DataError, MultiformError, excerpt
 from multiform.fields import Doc
@@ -171,25 +172,20 @@ class ReferenceChecks:
         self._by_place = form.config.choice_order is not None
         relabelled = form.format is not None and form.format.choice_labels not in (None, "letters")
         self._is_needed = self._by_place or ("labels" in form.config.axes and relabelled)
-        self._first: tuple[int, str] | None = None
-        self._number = 0
+        self._hits: list[tuple[int, str]] = []
 
     def see(self, sample: Sample) -> None:
-        if not self._is_needed:
-            return
-        texts = sample.texts or sample.choices
-        referring = next((text for text in texts if refers(text, by_place=self._by_place)), None)
-        if referring is not None:
-            self._first = self._first or (sample.doc_id, referring)
-            self._number += 1
+        texts = (sample.texts or sample.choices) if self._is_needed else ()
+        referring = (text for text in texts if refers(text, by_place=self._by_place))
+        self._hits += [(sample.doc_id, text) for text in islice(referring, 1)]
 
     def findings(self) -> list[Finding]:
         """The findings about the samples so far."""
-        if self._first is None:
+        if not self._hits:
             return []
-        doc_id, text = self._first
+        doc_id, text = self._hits[0]
         what = "choices speak of other choices, which the variation moves or gives other labels"
-        example = f"doc {doc_id}: {excerpt(text, 60)}; {self._number} documents"
+        example = f"doc {doc_id}: {excerpt(text, 60)}; {len(self._hits)} documents"
         return [Finding.of_task(self.form, "choices_refer", self.form.where("doc_to_choice"), what, example=example)]
 
 
@@ -202,7 +198,9 @@ def visible_answer_hits(prompts: Prompts) -> Iterator[Hit]:
     form = prompts.form
     if form.renderer.several_inputs:  # the prompts of a document are its choices
         return
-    names = _answer_columns(prompts)
+    # The columns that only the answer reads, not the choices.
+    answer, read_by_choices = columns(form.config.mapping.answer), columns(form.config.mapping.choices)
+    names = [] if answer is None or read_by_choices is None else sorted(answer - read_by_choices)
     golds = {sample.doc_id: _gold_text(sample).strip() for sample in prompts.samples}
     for probe in prompts.probes:
         question, gold = prompts.questions[probe.doc_id].rstrip(), golds[probe.doc_id]
@@ -218,14 +216,6 @@ def _gold_text(sample: Sample) -> str:
     if sample.choices:
         return sample.choices[sample.gold[0]] if sample.gold and sample.gold[0] < len(sample.choices) else ""
     return str(sample.references[0]) if sample.references else ""
-
-
-def _answer_columns(prompts: Prompts) -> list[str]:
-    """The columns that only the answer reads, not the choices."""
-    mapping = prompts.form.config.mapping
-    answer = columns(mapping.answer) if mapping.answer is not None else None
-    choice_columns = columns(mapping.choices) if mapping.choices is not None else frozenset()
-    return [] if answer is None or choice_columns is None else sorted(answer - choice_columns)
 
 
 def _changes_with_answer(prompts: Prompts, probe: Probe, names: list[str]) -> bool:

@@ -81,9 +81,8 @@ def _revision_findings(form: Form) -> list[Finding]:
     """Whether the dataset of a task comes from the hub at a revision that may move."""
     path, source = form.config.dataset_path, form.config.stated.source
     bases = [*([] if source is None else [source.file.parent]), Path.cwd()]
-    if not path or path.count("/") != 1 or any((base / path).exists() for base in bases):
-        return []  # not a dataset of the hub
-    if form.config.dataset_kwargs.get("revision") not in (None, "main"):
+    is_local = not path or path.count("/") != 1 or any((base / path).exists() for base in bases)
+    if is_local or form.config.dataset_kwargs.get("revision") not in (None, "main"):
         return []
     what = "the dataset's rows are those of the day on which it is downloaded"
     return [Finding.of_task(form, "unpinned_revision", form.where("dataset_path"), what, level="info")]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from os.path import commonprefix
+from typing import TypeAlias
 
 from multiform.errors import MultiformError, excerpt
 from multiform.fields import Doc
@@ -154,26 +154,27 @@ def shot_findings(prompts: Prompts) -> list[Finding]:
     return [*_layout(prompts), *_border(prompts), *_answers(prompts)] if prompts.shots else []
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """The common beginning and end of several texts, apart from white space."""
+#: The common beginning and end of several texts, apart from white space.
+_Frame: TypeAlias = tuple[str, str]
 
-    begin: str
-    end: str
 
-    @classmethod
-    def of(cls, beginnings: Sequence[str], ends: Sequence[str]) -> _Frame:
-        backwards = [_one_line(end)[::-1] for end in ends]
-        return cls(commonprefix(list(map(_one_line, beginnings))), commonprefix(backwards)[::-1])  # noqa: RUF071
+def _frame(beginnings: Sequence[str], ends: Sequence[str]) -> _Frame:
+    backwards = [_one_line(end)[::-1] for end in ends]
+    return commonprefix(list(map(_one_line, beginnings))), commonprefix(backwards)[::-1]  # noqa: RUF071
 
-    def lacking(self, texts: Sequence[str]) -> str | None:
-        """The part of the frame that none of the texts has."""
-        spaced = [_one_line(text) for text in texts]
-        if _is_layout(self.end) and not any(self.end.strip() in text for text in spaced):
-            return self.end
-        if _is_layout(self.begin) and not any(text.startswith(self.begin.strip()) for text in spaced):
-            return self.begin
-        return None
+
+def _text_frame(texts: Sequence[str]) -> _Frame:
+    distinct = list(dict.fromkeys(texts))
+    return _frame(distinct, distinct) if len(distinct) >= _LEAST else ("", "")
+
+
+def _missing_part(frame: _Frame, texts: Sequence[str]) -> str | None:
+    """The part of a frame that none of the texts has."""
+    spaced, (begin, end) = [_one_line(text) for text in texts], frame
+    if _is_layout(end) and not any(end.strip() in text for text in spaced):
+        return end
+    lacks_begin = not any(text.startswith(begin.strip()) for text in spaced)
+    return begin if lacks_begin and _is_layout(begin) else None
 
 
 def _one_line(text: str) -> str:
@@ -192,28 +193,21 @@ def _layout(prompts: Prompts) -> Iterator[Finding]:
     questions = list(prompts.questions.values())
     examples = [shot.question.content for shot in prompts.shots]
     solved = [shot.question.content + shot.question.after + shot.answer.content for shot in prompts.shots]
+    # The text of the template around the questions, or what all have in common if that is not known.
+    parts = [list(literals(probe.question)) for probe in prompts.probes if probe.question is not None]
+    if len(parts) < len(questions):
+        question_frame = _text_frame(questions)
+    else:
+        question_frame = _frame([first.text for first, *_ in parts], [last.text for *_, last in parts])
     for frame, others, (whose, other) in (
-        (_question_frame(prompts, questions), solved, ("questions", "examples")),
+        (question_frame, solved, ("questions", "examples")),
         (_text_frame(examples), questions, ("examples", "questions")),
     ):
-        missing = frame.lacking(others)
+        missing = _missing_part(frame, others)
         if missing is not None:
             problem = f"all {whose} have {excerpt(missing[-40:], 60)}, and none of the {other} has it"
             yield _finding(prompts, problem, f"an example: {excerpt(examples[0][-60:], 90)}")
             return
-
-
-def _question_frame(prompts: Prompts, questions: Sequence[str]) -> _Frame:
-    """The text of the template around the questions, or what all have in common if that is not known."""
-    frames = [list(literals(probe.question)) for probe in prompts.probes if probe.question is not None]
-    if len(frames) < len(questions):
-        return _text_frame(questions)
-    return _Frame.of([first.text for first, *_ in frames], [last.text for *_, last in frames])
-
-
-def _text_frame(texts: Sequence[str]) -> _Frame:
-    distinct = list(dict.fromkeys(texts))
-    return _Frame.of(distinct, distinct) if len(distinct) >= _LEAST else _Frame("", "")
 
 
 def _border(prompts: Prompts) -> Iterator[Finding]:

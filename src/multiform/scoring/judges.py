@@ -206,10 +206,11 @@ class Judging:
         price = judge.price(None if self.prices is None else Path(self.prices))
         usage = self.usage.setdefault(spec.name, JudgeUsage(model=judge.name, price=price))
         options = _schema_options(judge, schema)
-        prompts = [_chat(judge, request.context) for request in distinct]
         sent = {
-            GenerationRequest.of(prompt, {**request.gen_kwargs, **options}, request.sample): request
-            for prompt, request in zip(prompts, distinct, strict=True)
+            GenerationRequest.of(
+                _chat(judge, request.context), {**request.gen_kwargs, **options}, request.sample
+            ): request
+            for request in distinct
         }
         cache = self.cache if judge.stored or self.caches_all else None
         before = _token_counts(judge) or {}

@@ -65,6 +65,10 @@ class DocumentScores:
         columns = np.asarray(values, dtype=np.float64)
         return replace(self, values=columns[:, None] if columns.ndim == 1 else columns)
 
+    def mean_of(self, column: ArrayLike) -> Estimate:
+        """The mean of another value of the same documents."""
+        return form_means(self.of(column)).estimates()[0]
+
 
 def cluster_sums(values: Array, clusters: Indexes) -> Array:
     """The sums of the rows of each cluster."""
@@ -327,11 +331,6 @@ def _predicted_bounds(values: Array, number: int, level: float) -> tuple[float, 
         roots.append(np.divide(others - sample.mean(axis=1), errors * scale, out=np.zeros(draws), where=errors > 0))
     low, high = np.quantile(np.concatenate(roots), ((1 - level) / 2, (1 + level) / 2)).tolist()
     return mean + low * deviation * scale, mean + high * deviation * scale
-
-
-def mean_of(scores: DocumentScores, column: Array) -> Estimate:
-    """The mean of one value for each document."""
-    return form_means(scores.of(column)).estimates()[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

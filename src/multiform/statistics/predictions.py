@@ -34,7 +34,6 @@ from multiform.statistics.means import (
     cluster_sums,
     document_scores,
     form_means,
-    mean_of,
 )
 
 #: Stands for a prediction that could not be extracted, which agrees with no other.
@@ -66,10 +65,10 @@ def rightness(scores: DocumentScores) -> Rightness:
     right = scores.values.sum(axis=1)
     pairs = forms * (forms - 1) / 2
     return Rightness(
-        under_all=mean_of(scores, right == forms),
-        under_some=mean_of(scores, (right > 0) & (right < forms)),
-        under_none=mean_of(scores, right == 0),
-        flip_rate=mean_of(scores, right * (forms - right) / pairs),
+        under_all=scores.mean_of(right == forms),
+        under_some=scores.mean_of((right > 0) & (right < forms)),
+        under_none=scores.mean_of(right == 0),
+        flip_rate=scores.mean_of(right * (forms - right) / pairs),
     )
 
 
@@ -84,7 +83,7 @@ def agreement(scores: DocumentScores, predictions: ArrayLike) -> Estimate:
     for first in range(forms):
         agrees = (codes[:, first + 1 :] == codes[:, [first]]) & (codes[:, [first]] != MISSING)
         equal += agrees.sum(axis=1)
-    return mean_of(scores, equal / (forms * (forms - 1) / 2))
+    return scores.mean_of(equal / (forms * (forms - 1) / 2))
 
 
 def fleiss_kappa(predictions: ArrayLike) -> float:

@@ -135,20 +135,18 @@ class Code(Scorer):
         return f"{_TESTED}\n_run({code!r}, {tests!r}, {name!r})"
 
     def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
-        sources = [
-            self.source(outcome, doc) for repeats, doc in zip(outcomes, docs, strict=True) for outcome in repeats
-        ]
+        pairs = zip(outcomes, docs, strict=True)
+        sources = [self.source(outcome, doc) for repeats, doc in pairs for outcome in repeats]
         with ThreadPoolExecutor(max_workers=_WORKERS) as pool:
             results = iter(list(pool.map(lambda source: run_program(source, seconds=self.timeout), sources)))
-        return [self._values(repeats, [next(results) for _ in repeats]) for repeats in outcomes]
-
-    def _values(self, outcomes: Sequence[Outcome], results: Sequence[Any]) -> dict[str, Any]:
-        scored = [
-            {"passed": float(result.passed), **self.score(outcome)}
-            for outcome, result in zip(outcomes, results, strict=True)
-        ]
-        texts = {"program_result" if not i else f"program_result_{i}": r.result for i, r in enumerate(results)}
-        return {**self.reduce(scored), **texts}
+        values = []
+        for repeats in outcomes:
+            scored, texts = [], {}
+            for index, (outcome, result) in enumerate(zip(repeats, results, strict=False)):
+                scored.append({"passed": float(result.passed), **self.score(outcome)})
+                texts[f"program_result_{index}" if index else "program_result"] = result.result
+            values.append({**self.reduce(scored), **texts})
+        return values
 
 
 class _TextUnpickler(pickle.Unpickler):

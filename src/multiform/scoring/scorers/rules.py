@@ -37,7 +37,12 @@ def follows(name: str, text: str, arguments: Mapping[str, Any] | None = None, pr
         raise DataError(f"unknown rule '{name}'", hint=nearest(name, list(rules), listed="rules"))
     rule = rules.get(name)
     parameters = list(inspect.signature(rule).parameters)[1:]
-    given = {key: _whole(value) for key, value in (arguments or {}).items() if value is not None}
+    # Tables turn integers into floats.
+    given = {
+        key: int(value) if isinstance(value, float) and value.is_integer() else value
+        for key, value in (arguments or {}).items()
+        if value is not None
+    }
     if "prompt" in parameters:
         given["prompt"] = prompt
     wanted = [key for key in parameters if key not in given]
@@ -47,11 +52,6 @@ def follows(name: str, text: str, arguments: Mapping[str, Any] | None = None, pr
         raise DataError(f"rule '{name}' {problem}", hint="check the column of arguments")
     with within(MAX_SECONDS):
         return bool(text.strip()) and rule(text, **given)
-
-
-def _whole(value: Any) -> Any:
-    """Numbers that tables have turned into floats as integers again."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 #: The marks that may end a sentence, before another mark or the end of a run of characters without white space.

@@ -109,15 +109,11 @@ class VerdictReader:
 
     def verdict(self, completion: Completion) -> Verdict:
         """The verdict in a response. A refusal has none, whatever it says."""
-        verdict = Verdict(None, None, completion)
-        if verdict.is_refused:
-            return verdict
-        text = completion.text
+        verdict, text = Verdict(None, None, completion), completion.text
         found = _json_verdict(text) if self.structured else _last_match(text, self._pattern)
-        value = None if found is None else self._value(found, self.words)
-        if found is None or value is None:
+        if found is None or verdict.is_refused:
             return verdict
-        word = found.casefold()
+        value, word = self._value(found, self.words), found.casefold()
         return Verdict(value, word if word in self.words else None, completion)
 
     def label(self, label: Any) -> float | None:
@@ -133,9 +129,9 @@ class VerdictReader:
         number = _NUMBER.fullmatch(verdict)
         if number is None:
             return None
-        if number[2] and float(number[2]) not in (0, self.scale.high):
-            return Scale(0, float(number[2])).share(float(number[1]))  # "8/10" brings its own scale along
-        return self.scale.share(float(number[1]))
+        # "8/10" brings its own scale along.
+        own_scale = number[2] and float(number[2]) not in (0, self.scale.high)
+        return (Scale(0, float(number[2])) if own_scale else self.scale).share(float(number[1]))
 
     @property
     def schema(self) -> dict[str, Any] | None:
@@ -194,11 +190,8 @@ def verdict_pattern(words: Iterable[str], *, pairs: bool) -> str:
 
 
 def _last_match(text: str, pattern: re.Pattern[str]) -> str | None:
-    matches = list(pattern.finditer(text))
-    if not matches:
-        return None
-    last = matches[-1]
-    return next((group for group in last.groups() if group), last[0]).strip()
+    *_, last = [None, *pattern.finditer(text)]
+    return None if last is None else next(filter(None, last.groups()), last[0]).strip()
 
 
 def _json_verdict(text: str) -> str | None:
