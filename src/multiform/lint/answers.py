@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from multiform.errors import DataError, MultiformError, excerpt
@@ -154,14 +154,6 @@ def refers(choice: str, *, by_place: bool) -> bool:
     """
     by_label = _LABELS.fullmatch(choice.strip()) is not None
     return by_label or (by_place and _PLACE.search(choice) is not None)
-
-
-def reference_findings(form: Form, samples: Iterable[Sample]) -> list[Finding]:
-    """Whether choices that speak of others are moved, or get labels that they do not mean."""
-    checks = ReferenceChecks(form)
-    for sample in samples:
-        checks.see(sample)
-    return checks.findings()
 
 
 class ReferenceChecks:

@@ -16,7 +16,6 @@ from multiform.lint.answers import (
     gold_hits,
     length_findings,
     position_findings,
-    reference_findings,
     stop_findings,
     stop_hits,
     visible_answer_hits,
@@ -29,38 +28,22 @@ from multiform.lint.tokens import Tokenizer, token_findings, token_hits
 from multiform.models import Model
 
 
-def lint_tasks(forms: Iterable[tuple[Form, Iterable[tuple[int, Doc]]]]) -> list[Finding]:
-    """The findings about several forms; documents that forms of a task read in the same way are checked once."""
-    given = list(forms)
-    lint = TasksLint([form for form, _ in given])
-    for form, docs in given:
-        for doc_id, doc in docs if form.name in lint.checks else ():
-            lint.checks[form.name].see(doc_id, doc)
-    return lint.findings()
-
-
 class TasksLint:
     """The findings about several forms, whose samples come one by one."""
 
     def __init__(self, forms: Sequence[Form]) -> None:
         self.forms = forms
+        #: The checks of choices that speak of others.
+        self.references = {form.name: ReferenceChecks(form) for form in forms}
+        alike = {repr((form.task_name, stated_fields(form))): form for form in reversed(forms)}
         #: The checks of documents, for the first of the forms that read them in the same way.
-        self.checks: dict[str, DocumentChecks] = {}
-        #: The checks of choices that speak of others, for forms whose variation may move them.
-        self._references = {form.name: ReferenceChecks(form) for form in forms if form.config.axes}
-        checked: set[str] = set()
-        for form in forms:
-            alike = repr((form.task_name, stated_fields(form)))
-            if alike not in checked:
-                self.checks[form.name] = DocumentChecks(form)
-            checked.add(alike)
+        self.checks = {form.name: DocumentChecks(form) for form in alike.values()}
 
     def see(self, form: Form, sample: Sample) -> None:
         """Check a sample of a form."""
         if form.name in self.checks:
             self.checks[form.name].see(sample.doc_id, sample.doc)
-        if form.name in self._references:
-            self._references[form.name].see(sample)
+        self.references[form.name].see(sample)
 
     def findings(self) -> list[Finding]:
         """The findings about the forms, and about their documents and samples so far."""
@@ -69,9 +52,7 @@ class TasksLint:
             issues = fewshot_findings(form)
             if form.name in self.checks:
                 issues = [*self.checks[form.name].findings(), *issues, *_revision_findings(form)]
-            issues += answer_base_findings(form)
-            if form.name in self._references:
-                issues += self._references[form.name].findings()
+            issues += [*answer_base_findings(form), *self.references[form.name].findings()]
             # The codes that a task silences are checked even if nothing was found.
             findings += drop_silenced(form, issues) if issues or form.config.lint_ignore else []
         return list({(finding.task, finding.code, finding.what): finding for finding in findings}.values())
@@ -90,14 +71,13 @@ def _revision_findings(form: Form) -> list[Finding]:
 
 def fewshot_findings(form: Form) -> list[Finding]:
     """Whether few-shot examples are drawn from the documents that are evaluated."""
-    fewshot = form.fewshot
-    if not form.num_fewshot or form.output_type == "loglikelihood_rolling":
+    fewshot, drawn = form.fewshot, form.fewshot_split
+    listed = fewshot.split is None and fewshot.samples is not None
+    if not form.num_fewshot or form.output_type == "loglikelihood_rolling" or listed:
         return []
-    if (fewshot.split is None and fewshot.samples is not None) or fewshot.process_docs is not form.config.process_docs:
+    by_code = form.source.has_own_docs or {"fewshot_docs", "eval_docs"} & form.hooks.keys()
+    if by_code or fewshot.process_docs is not form.config.process_docs:
         return []
-    if form.source.has_own_docs or {"fewshot_docs", "eval_docs"} & form.hooks.keys():
-        return []  # the task's own code chooses the documents
-    drawn = form.fewshot_split
     evaluated, dataset = form.source.eval_split, form.source.dataset
     if drawn is None or not dataset.same_rows(drawn, evaluated):
         return []
@@ -105,7 +85,7 @@ def fewshot_findings(form: Form) -> list[Finding]:
     place = form.where_stated("fewshot_split", "num_fewshot")
     what = "few-shot examples are drawn from the documents that are evaluated"
     advice = (
-        f"set fewshot_split to another one: {', '.join(other_splits)}" if other_splits else "add a split of examples"
+        "set fewshot_split to another one: " + ", ".join(other_splits) if other_splits else "add a split of examples"
     )
     example = f"split '{drawn}', of which each document's own is left out"
     return [Finding.of_task(form, "shots_from_evaluated_split", place, what, example=example, advice=advice)]
@@ -169,7 +149,7 @@ def corpus_findings(forms: Iterable[Form]) -> list[Finding]:
 
 def language_findings(form: Form) -> list[Finding]:
     """Whether English words of a format stand around questions, or beside its own words, in another language."""
-    format, stated = form.format, form.metadata.get("language")
+    format = form.format
     if format is None:
         return []
     if format.language not in (None, ENGLISH):
@@ -182,10 +162,8 @@ def language_findings(form: Form) -> list[Finding]:
             "advice": "write an instruction of your own in formats, or select mcqa, generate or cot",
         }
         return [Finding.of_form(form, "mixed_languages", form.where("formats"), what, **details)]
-    if format.language is not None or stated in (None, ENGLISH):
-        return []
     native = task_language(form.metadata)
-    if native is None or native == ENGLISH:
+    if format.language is not None or native is None or ENGLISH in (native, form.metadata.get("language")):
         return []
     try:
         local = localize(format, local_words(native))
@@ -237,7 +215,10 @@ def lint_form(form: Form, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer 
     findings += answer_base_findings(prompts.form)
     findings += as_findings(gold_hits(prompts), prompts)
     findings += [*length_findings(prompts), *position_findings(prompts)]
-    findings += reference_findings(form, prompts.samples)
+    references = ReferenceChecks(form)
+    for sample in prompts.samples:
+        references.see(sample)
+    findings += references.findings()
     findings += as_findings(space_hits(prompts), prompts)
     findings += shot_findings(prompts)
     if not any(finding.code == "shots_from_evaluated_split" for finding in findings):
