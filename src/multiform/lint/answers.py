@@ -31,21 +31,15 @@ _CLASS_SKEW = 0.6
 
 def gold_hits(prompts: Prompts) -> Iterator[Hit]:
     """Documents with more choices than labels, or whose answer is none of their choices."""
-    form = prompts.form
-    for sample in prompts.samples:
-        if sample.problem is not None:
-            yield _hit("gold_not_a_choice", sample.doc_id, sample.problem, form.where("doc_to_target"))
-    for doc_id, error in prompts.failures.items():
-        code = _cause(form, prompts.docs[doc_id])
+    problems = {sample.doc_id: sample.problem for sample in prompts.samples if sample.problem is not None}
+    for doc_id, error in {**problems, **prompts.failures}.items():
+        code = "gold_not_a_choice" if doc_id in problems else _cause(prompts.form, prompts.docs[doc_id])
         if code is None:
             raise error
-        place = form.where("doc_to_target" if code == "gold_not_a_choice" else "formats")
-        yield _hit(code, doc_id, error, place)
-
-
-def _hit(code: str, doc_id: int, error: DataError, where: str | None) -> Hit:
-    what = "the answer is none of the choices" if code == "gold_not_a_choice" else "there are more choices than labels"
-    return Hit(doc_id, code, where, what, error.what, error.hint)
+        key, what = "doc_to_target", "the answer is none of the choices"
+        if code == "too_few_labels":
+            key, what = "formats", "there are more choices than labels"
+        yield Hit(doc_id, code, prompts.form.where(key), what, error.what, error.hint)
 
 
 def _cause(form: Form, doc: Doc) -> str | None:

@@ -1,20 +1,14 @@
 """Differences between forms: of two, where every document is its own control, and between the best and worst of many.
 
-The difference of two rates has the interval of Bonett and Price, which is that of Student after adding two
-documents on which the forms differ, one each way; it does not shrink to a point where the forms never
-differ. Where documents are clustered or weighted, their number is the effective one. Two rates over
-independent documents are tested with McNemar's exact test, anything else with a permutation test that
-flips the signs of whole clusters.
+The difference of two rates has the interval of Bonett and Price: Student's, after adding two documents on which the
+forms differ, one each way. It does not shrink to a point where the forms never differ. Two rates over independent
+documents are tested with McNemar's exact test, anything else with a permutation test that flips the signs of clusters.
 
 The form with the highest score is partly the luckiest one (the winner's curse), so that the interval of a single form
 is wrong for it. The lower bound here holds for all forms at once, and therefore for whichever one is picked: its
-critical value is a quantile of the largest deviation among all (correlated) means. The upper bound is
-the highest of the forms' ordinary upper bounds, which the mean of the best form exceeds no more often
-than that of a single one. Together they cover, with at least the stated probability, the mean of the
-picked form and also the highest of all means. The lowest form and the spread, the largest difference of
-any pair, are treated in the same way.
-
-Also Kendall's tau, which says whether models keep their order from form to form.
+critical value is a quantile of the largest deviation among all (correlated) means. The upper bound is the highest of
+the forms' ordinary upper bounds. Together they cover the mean of the picked form and the highest of all means. The
+lowest form and the spread, the largest difference of any pair, are treated in the same way.
 """
 
 from __future__ import annotations
@@ -25,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr, ndtri, stdtr
 
-from multiform.statistics.estimates import LEVEL, Estimate
+from multiform.statistics.estimates import LEVEL, Estimate, exact_bounds
 from multiform.statistics.means import (
     CHUNK,
     Array,
@@ -269,7 +263,9 @@ def _picked_bounds(means: FormMeans, critical: float, forms: int) -> tuple[Array
     tail = float(stdtr(means.freedom, -critical))
     if (means.effective_n * means.values * (1 - means.values) < _RARE).any():
         tail = min(tail, float(stdtr(means.freedom, -means.critical())) / forms)
-    return means.exact_bounds(tail)
+    rates = zip(means.values.tolist(), means.effective_n.tolist(), strict=True)
+    low, high = np.array([exact_bounds(rate, n, tail) for rate, n in rates]).T
+    return low, high
 
 
 def _estimate(means: FormMeans, form: int, low: float, high: float) -> Estimate:

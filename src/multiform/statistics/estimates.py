@@ -1,18 +1,7 @@
 """Estimates: a value with its standard error and 95 % interval.
 
-Pure functions of the per-document values. A rate of successes has Wilson's interval with the correction of Brown, Cai
-and DasGupta for rates near 0 and 1, and stays within them. A mean of other values and a ratio of sums have Student's
-interval with Hall's correction for skewed values.
-
-Prediction-powered means combine few labels by people with a judge's scores of all documents. The mean of the judge's
-scores is precise and perhaps biased; the labels say by how much. The estimate is ``weight · mean(judge, unlabelled) +
-mean(label − weight · judge, labelled)``, which is unbiased whatever the judge does (Angelopoulos et al. 2023). The
-weight is the one with the smallest variance (PPI++, arXiv:2311.01453): a judge that knows nothing gets 0, and the
-labels alone are left.
-
-A judge that is nearly always right makes no mistake among few labels, so that plain intervals are far too narrow: they
-cover 55 % instead of 95 % for a rate of 0.05 and 20 labels. As for differences between rates (Bonett and Price), the
-interval is that of two more documents: one that people approve and the judge does not, and one the other way round.
+A rate of successes has Wilson's interval, corrected near 0 and 1. Other means and ratios of sums have Student's
+interval, corrected for skewed values. Prediction-powered means combine few labels by people with a judge's scores.
 """
 
 from __future__ import annotations
@@ -331,7 +320,13 @@ class PoweredMean:
 def powered_mean(labels: Sequence[float], scores: Sequence[float], others: Sequence[float]) -> PoweredMean:
     """The mean label, from the labels and scores of a random sample of documents and the scores of the `others`.
 
-    All of them are from 0 to 1, and so are the bounds.
+    All of them are from 0 to 1, and so are the bounds. The estimate is ``weight · mean(others) + mean(label − weight ·
+    score)``, which is unbiased whatever the judge does (Angelopoulos et al. 2023). The weight is the one with the
+    smallest variance (PPI++, arXiv:2311.01453): a judge that knows nothing gets 0, and the labels alone are left.
+
+    A judge that is nearly always right makes no mistake among few labels, and plain intervals are far too narrow: they
+    cover 55 % instead of 95 % for a rate of 0.05 and 20 labels. As for differences between rates (Bonett and Price),
+    two more documents make up for it: one that people approve and the judge does not, and one the other way round.
 
     >>> estimated = powered_mean([1, 1, 1, 0] * 10, [1, 1, 1, 1] * 10, [1] * 400)
     >>> estimated.mean.value, estimated.bias.value, estimated.agreement.value

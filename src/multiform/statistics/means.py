@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from multiform.errors import DataError
-from multiform.statistics.estimates import LEVEL, Estimate, Shares, exact_bounds, rate_bounds, skewed_bounds, skewness
+from multiform.statistics.estimates import LEVEL, Estimate, Shares, rate_bounds, skewed_bounds, skewness
 
 Array: TypeAlias = NDArray[np.float64]
 Indexes: TypeAlias = NDArray[np.int64]
@@ -153,12 +153,6 @@ class FormMeans:
     #: Of values between 0 and 1 other than rates, such as F1, and of the rates of clusters: how many are above 0 and
     #: below 1.
     shares: tuple[Shares | None, ...] = ()
-
-    def exact_bounds(self, tail: float) -> tuple[Array, Array]:
-        """Clopper and Pearson's bounds of every rate, each missed with probability `tail` at most."""
-        columns = zip(self.values.tolist(), self.effective_n.tolist(), strict=True)
-        low, high = np.array([exact_bounds(rate, n, tail) for rate, n in columns]).T
-        return low, high
 
     @property
     def stderrs(self) -> Array:
@@ -315,7 +309,8 @@ def _predicted_bounds(values: Array, number: int, level: float) -> tuple[float, 
     """Where the mean of `number` other values of the same distribution is, by the studentized bootstrap.
 
     Resamples stand for the evaluated values and for the others. The mean of so many others that it is normal is drawn
-    from that distribution.
+    from that distribution. Where resamples often have one value only, as of fewer than five values or of many equal
+    ones, they say too little, and the bounds are Student's.
     """
     n, scale = len(values), math.sqrt(1 / len(values) + 1 / number)
     mean, deviation = float(values.mean()), float(values.std(ddof=1))
@@ -328,8 +323,12 @@ def _predicted_bounds(values: Array, number: int, level: float) -> tuple[float, 
         else:
             others = generator.normal(mean, deviation / math.sqrt(number), size=draws)
         errors = sample.std(axis=1, ddof=1)
-        roots.append(np.divide(others - sample.mean(axis=1), errors * scale, out=np.zeros(draws), where=errors > 0))
-    low, high = np.quantile(np.concatenate(roots), ((1 - level) / 2, (1 + level) / 2)).tolist()
+        varies = errors > 1e-9 * deviation  # but for rounding errors
+        roots.append((others - sample.mean(axis=1))[varies] / (errors[varies] * scale))
+    drawn, high = np.concatenate(roots), float(stdtrit(n - 1, (1 + level) / 2))
+    low = -high
+    if len(drawn) > 0.99 * _RESAMPLES:
+        low, high = np.quantile(drawn, ((1 - level) / 2, (1 + level) / 2)).tolist()
     return mean + low * deviation * scale, mean + high * deviation * scale
 
 

@@ -1,7 +1,5 @@
 """What models predict: whether forms agree on single documents, calibration, and position bias.
 
-Agreement: right under all forms, under some or under none; flips; the same predictions.
-
 Expected calibration error: how far the confidence in choices is from how often they are right. Documents are binned by
 confidence, with about equally many in each bin; those of the same confidence share a bin, so that the order of
 documents does not matter. Even a perfectly calibrated model has gaps by chance. The estimate is the error whose gaps

@@ -1,20 +1,16 @@
 """Confidence sequences, and the search for the best and the worst of many forms with them.
 
-A confidence sequence is an interval of a mean that holds at every number of documents at once. A run may look at it as
-often as it likes and stop when it is narrow enough, without harm to its coverage. For each candidate mean, gamblers bet
-that scores are higher, and others that they are lower; a candidate at which they get rich together is excluded
-(Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", JRSS B 2024; the bets are a mixture
-over sizes). Scores have to be between 0 and 1, and documents have to come in random order (`sampling`).
+A confidence sequence is an interval of a mean that holds at every number of documents at once, so that a run may look
+at it as often as it likes and stop when it is narrow enough. For each candidate mean, gamblers bet that scores are
+higher, and others that they are lower; a candidate at which they get rich together is excluded (Waudby-Smith and
+Ramdas, "Estimating means of bounded random variables by betting", JRSS B 2024; the bets are a mixture over sizes).
+Scores have to be between 0 and 1, and documents have to come in random order (`sampling`).
 
 A search finds the best and the worst form without evaluating every form on every document. Within a budget, documents
 go to the forms that look best and worst: successive halving on paired scores (Karnin, Koren and Somekh 2013), from both
-ends at once. Each document is evaluated under the forms that are still in the race. Without a budget, that is until the
-best and the worst form are known for certain.
-
-What is certain is judged independently of the race. For each pair of forms a gambler bets, document by document, that
-the first is better. A form cannot be the best once a gambler against it is rich enough. By Ville's inequality the truly
-best and worst form are among the candidates at every moment, and therefore whenever the run stops, with probability
-1 - delta at least.
+ends at once. What is certain is judged independently of the race. For each pair of forms a gambler bets, document by
+document, that the first is better; a form cannot be the best once a gambler against it is rich enough. By Ville's
+inequality the truly best and worst form are among the candidates whenever the run stops, with probability 1 - delta.
 """
 
 from __future__ import annotations
