@@ -368,9 +368,12 @@ def _combine(entry: Mapping[str, Any], estimates: Sequence[Estimate]) -> Estimat
     errors = [estimate.stderr for estimate in estimates if estimate.stderr is not None]
     if len(errors) < len(estimates):
         return Estimate(value=value, n=sum(sizes))
-    # The standard error of the plain mean of independent means, or of the mean over all documents.
-    plain = math.sqrt(math.fsum(error**2 for error in errors)) / len(errors)
-    return normal_estimate(value, _pooled_stderr(errors, sizes) if by_size else plain, sum(sizes))
+    stderr: float | None = math.sqrt(math.fsum(error**2 for error in errors)) / len(errors)
+    if by_size:  # that of the mean over all documents, from the pooled variance of the tasks
+        squares = math.fsum((n - 1) * error**2 * n for error, n in zip(errors, sizes, strict=True))
+        freedom = sum(sizes) - len(sizes)
+        stderr = math.sqrt(squares / freedom / sum(sizes)) if freedom > 0 else None
+    return normal_estimate(value, stderr, sum(sizes))
 
 
 def _adjusted_harmonic_mean(estimates: Sequence[Estimate]) -> Estimate:
@@ -395,12 +398,3 @@ def _adjusted_harmonic_mean(estimates: Sequence[Estimate]) -> Estimate:
     drawn = harmonic(np.random.default_rng(0).beta(right + 1, sizes - right + 1, size=draws))
     low, high = np.quantile(drawn, ((1 - LEVEL) / 2, (1 + LEVEL) / 2)).tolist()
     return Estimate(value=value, n=int(sizes.sum()), low=min(low, value), high=max(high, value))
-
-
-def _pooled_stderr(errors: Sequence[float], sizes: Sequence[int]) -> float | None:
-    """The standard error of the mean over all documents, from the pooled variance of the tasks."""
-    freedom = sum(sizes) - len(sizes)
-    if freedom <= 0:
-        return None
-    squares = math.fsum((n - 1) * error**2 * n for error, n in zip(errors, sizes, strict=True))
-    return math.sqrt(squares / freedom / sum(sizes))

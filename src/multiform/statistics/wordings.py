@@ -104,10 +104,15 @@ def wording_population(means: FormMeans) -> WordingPopulation:
         n = overall * (1 - overall) / variance if variance and 0 < overall < 1 else means.equivalent
         low, high = rate_bounds(overall, n, critical)
     step = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * math.sqrt(observed * (1 + 1 / count))
+    # The variance between wordings, from the chi-squared distribution of the observed one. Wordings whose scores differ
+    # by less than noise alone do so by luck, which is no proof that they are equal.
+    tail = (1 - _DEVIATION_LEVEL) / 2
+    least = max(0.0, (count - 1) * observed / float(chdtri(count - 1, tail)) - noise)
+    most = max(0.0, (count - 1) * max(observed, noise) / float(chdtri(count - 1, 1 - tail)) - noise)
     return WordingPopulation(
         wordings=count,
         mean=Estimate(value=overall, n=means.n, stderr=math.sqrt(variance), low=low, high=high),
-        deviation=_deviation(observed, noise, count),
+        deviation=Estimate(value=math.sqrt(between), n=count, low=math.sqrt(least), high=math.sqrt(most)),
         predicted=_within(means, Estimate(value=overall, n=means.n, low=overall - step, high=overall + step)),
         reliability=between / observed if observed else 0.0,
         shrunken=_shrink(means, overall, between, noise, critical),
@@ -163,15 +168,6 @@ def _critical(means: FormMeans, observed: float, noise: float, documents: float)
     squares += (share * noise) ** 2 / (known * wordings)
     freedom = max((documents + share * between) ** 2 / squares if squares else math.inf, min(wordings, known))
     return float(stdtrit(freedom, (1 + LEVEL) / 2))
-
-
-def _deviation(observed: float, noise: float, count: int) -> Estimate:
-    """The standard deviation between wordings, from the chi-squared distribution of the observed variance."""
-    tail = (1 - _DEVIATION_LEVEL) / 2
-    low = max(0.0, (count - 1) * observed / float(chdtri(count - 1, tail)) - noise)
-    # Wordings whose scores differ by less than noise alone do so by luck, which is no proof that they are equal.
-    high = max(0.0, (count - 1) * max(observed, noise) / float(chdtri(count - 1, 1 - tail)) - noise)
-    return Estimate(value=math.sqrt(max(0.0, observed - noise)), n=count, low=math.sqrt(low), high=math.sqrt(high))
 
 
 def _shrink(means: FormMeans, overall: float, between: float, noise: float, critical: float) -> tuple[Estimate, ...]:

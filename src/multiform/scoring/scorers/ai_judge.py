@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 from multiform.arguments import parse_arguments
-from multiform.errors import ConfigError, DataError, MultiformError
+from multiform.errors import ConfigError, DataError, MultiformError, locating
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.prompts.template import compile_template, render
 from multiform.requests import GenerationRequest, generation_overrides
@@ -155,10 +155,8 @@ class AIJudge(Scorer):
 
     def _requests(self, outcome: Outcome, doc: Doc, index: int) -> list[GenerationRequest]:
         completion = as_completion(outcome, "ai_judge")
-        try:
+        with locating(f"scorer.kwargs.rubric: document {index} of those scored"):
             prompts = self._judge_prompts(completion, doc)
-        except DataError as error:
-            raise error.at(f"scorer.kwargs.rubric: document {index} of those scored") from error
         return [GenerationRequest.of(prompt, self._options) for prompt in prompts]
 
     def _values(

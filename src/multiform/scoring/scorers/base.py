@@ -269,26 +269,19 @@ def reduce_task_values(scorer: Scorer, values: Mapping[str, Any], kinds: Mapping
     holds repeats.
     """
     reduced: dict[str, Any] = {}
-    for key, value in values.items():
-        metric = scorer.metric_named(str(key))
-        repeats = _repeats(value, kinds[str(key)], metric)
-        if repeats is None:
-            reduced[str(key)] = value
-        elif not repeats:
+    for key, value in ((str(key), value) for key, value in values.items()):
+        metric = scorer.metric_named(key)
+        reduces = metric is not None and metric.reduction is not None
+        pairs = isinstance(value, list) and all(isinstance(each, list | tuple) and len(each) == 2 for each in value)
+        is_repeated = isinstance(value, list) and {"number": True, "pair": pairs, "any": reduces}[kinds[key]]
+        if not is_repeated and not reduces:
+            reduced[key] = value
+        elif is_repeated and not value:
             message = f"process_results gave metric '{key}' an empty list"
             raise DataError(message, hint="give a value, such as 0.0, or leave the metric out of this document")
         else:
-            reduced |= scorer.reduce([{str(key): repeat} for repeat in repeats])
+            reduced |= scorer.reduce([{key: repeat} for repeat in (value if is_repeated else [value])])
     return reduced
-
-
-def _repeats(value: Any, item: ItemKind, metric: Metric | None) -> list[Any] | None:
-    """The values that a list repeats; None if the value is passed on as it is."""
-    reduces = metric is not None and metric.reduction is not None
-    pairs = isinstance(value, list) and all(isinstance(each, list | tuple) and len(each) == 2 for each in value)
-    if isinstance(value, list) and (item == "number" or pairs or (item == "any" and reduces)):
-        return value if item != "any" or reduces else None
-    return [value] if reduces else None
 
 
 def check_values(values: Mapping[str, Any], scorer: Scorer, kinds: Mapping[str, ItemKind]) -> None:
