@@ -243,28 +243,27 @@ def stop_hits(prompts: Prompts) -> Iterator[Hit]:
         return
     stops, place = _stop_strings(form), form.where(*_UNTIL)
     compared = form.compares and not form.config.unsafe_code  # the reference of code may be its tests
-    for sample in prompts.samples if compared else ():
-        answers = [str(text).strip() for text in sample.references]
-        stop, text = next(((stop, text) for stop in stops for text in answers if _cuts(stop, text)), ("", ""))
-        if stop:
-            finding, shown = f"the stop string {excerpt(stop, 30)} is in the answer", _around(text, stop)
-            yield Hit(sample.doc_id, "stop_in_answer", place, finding, shown)
-    for probe in prompts.probes:
-        texts = [] if probe.question is None else values(probe.question)
-        stop, text = next(((stop, text) for stop in stops if stop.strip() for text in texts if stop in text), ("", ""))
-        if stop:
-            finding, shown = f"the stop string {excerpt(stop, 30)} is in the text of the question", _around(text, stop)
-            yield Hit(probe.doc_id, "stop_in_prompt", place, finding, shown)
+    samples = prompts.samples if compared else ()
+    answers = {sample.doc_id: [str(text).strip() for text in sample.references] for sample in samples}
+    questions = {probe.doc_id: values(probe.question or "") for probe in prompts.probes}
+    for code, part, texts_by_doc, spoils in (
+        ("stop_in_answer", "the answer", answers, _cuts),
+        ("stop_in_prompt", "the text of the question", questions, _occurs),
+    ):
+        for doc_id, texts in texts_by_doc.items():
+            stop, text = next(((stop, text) for stop in stops for text in texts if spoils(stop, text)), ("", ""))
+            if stop:
+                at, what = text.index(stop), f"the stop string {excerpt(stop, 30)} is in {part}"
+                yield Hit(doc_id, code, place, what, excerpt(text[max(0, at - 30) : at + 30], 80))
+
+
+def _occurs(stop: str, text: str) -> bool:
+    return bool(stop.strip() and stop in text)
 
 
 def _cuts(stop: str, text: str) -> bool:
     """Whether a stop string cuts a text before its end; one at the very end is there to end it."""
     return bool(stop in text and text.partition(stop)[2].strip())
-
-
-def _around(text: str, part: str) -> str:
-    at = text.index(part)
-    return excerpt(text[max(0, at - 30) : at + 30], 80)
 
 
 def stop_findings(prompts: Prompts) -> list[Finding]:

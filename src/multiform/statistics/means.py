@@ -1,12 +1,11 @@
 """Scores of the same documents under several forms, and the means of the forms.
 
-The standard errors allow for clusters of documents (CR2 of Bell and McCaffrey, with their degrees of
-freedom); with a cluster for each document they are the sample standard errors. The mean of a group is
-that of its subjects, each of which is a sample of its own.
+The standard errors allow for clusters of documents (CR2 of Bell and McCaffrey, with their degrees of freedom). The
+mean of a group is that of its subjects, each of which is a sample of its own.
 
 Scores that are all alike have a standard error of zero, and tell nothing of how documents depend on each other. The
-intervals of rates allow for that: clusters then count as one document each, and a subject on which nothing
-varies as if a few documents more were otherwise.
+intervals of rates allow for that: clusters then count as one document each, and a subject on which nothing varies as if
+a few documents more were otherwise.
 """
 
 from __future__ import annotations
@@ -262,13 +261,11 @@ def _satterthwaite(variances: Array, freedoms: Array) -> float:
 def dataset_estimates(scores: DocumentScores, total: int, *, level: float = LEVEL) -> list[Estimate]:
     """The mean of every form over a whole dataset of `total` documents, of which a random sample was evaluated.
 
-    Documents, or whole clusters of them, were drawn without replacement. The mean of the dataset is known as far as it
-    was evaluated, and only that of the other documents is uncertain: the variance is that of `form_means` times their
-    share (finite-population correction), and the bounds stay within what they can add. Rates of them are whole numbers
-    of documents, so that their bounds are rounded outwards. Where few documents are left, their own mean is what is
-    uncertain, and their number limits the degrees of freedom; unless values are rates, shares or clustered, their mean
-    is predicted from resamples, as both it and the sample's are skewed. With all documents evaluated, the interval is a
-    point.
+    Documents, or whole clusters of them, were drawn without replacement. Only the mean of the other documents is
+    uncertain: the variance is that of `form_means` times their share (finite-population correction). Rates of them are
+    whole numbers of documents, so that their bounds are rounded outwards. The number of documents left limits the
+    degrees of freedom; unless values are rates, shares or clustered, their mean is predicted from resamples, as both it
+    and the sample's are skewed. With all documents evaluated, the interval is a point.
 
     >>> right = [1] * 70 + [0] * 30
     >>> for total in (100_000, 200, 100):

@@ -7,10 +7,9 @@ would, with this noise, add up to the observed ones; it is 0 where noise alone e
 interval subtracts what noise alone may add up to, and the upper bound adds the normal error of the weighted sum of
 gaps. Where documents are clustered, the noise is larger by the design effect of all gaps together (Rao and Scott).
 
-Position bias: which positions among the choices a model prefers, whatever stands there. Every document compares the
-position that was picked with that of the right choice. A model without bias picks each position as often as it is
-right, even where its picks are wrong; the test of Stuart and Maxwell says whether the two distributions differ. The
-spread of the recalls is RStd of Zheng et al. (arXiv 2309.03882).
+Position bias: a model without bias picks each position among the choices as often as it is right, even where its picks
+are wrong; the test of Stuart and Maxwell says whether the two distributions differ. The spread of the recalls is RStd
+of Zheng et al. (arXiv 2309.03882).
 """
 
 from __future__ import annotations

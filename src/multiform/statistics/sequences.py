@@ -120,9 +120,8 @@ class Search:
     def spread(self) -> float | None:
         """The best minus the worst mean, each measured on documents that took no part in picking the two forms.
 
-        The means of the picked forms themselves are too far apart, as luck helps to be picked. The documents of the
-        last round are therefore split: one half, with all documents before it, picks the forms, the other half measures
-        them, and then the other way round. None where the last round has fewer than two documents.
+        One half of the last round, with all documents before it, picks the forms, the other half measures them, and
+        then the other way round. None where the last round has fewer than two documents.
         """
         rows, forms = self.final_scores, list(self.finalists)
         if len(rows) < 2:

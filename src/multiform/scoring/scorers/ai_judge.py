@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any, ClassVar
@@ -100,16 +100,7 @@ class AIJudge(Scorer):
         ]
         every = [request for repeats in requests for orders in repeats for request in orders]
         verdicts = {spec.name: self._ask(spec, every) for spec in self.judges}
-        return [
-            self._values(
-                repeats,
-                [
-                    {name: [read[request] for request in orders] for name, read in verdicts.items()}
-                    for orders in requests_of_doc
-                ],
-            )
-            for repeats, requests_of_doc in zip(outcomes, requests, strict=True)
-        ]
+        return [self._values(*document, verdicts) for document in zip(outcomes, requests, strict=True)]
 
     def _ask(self, spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[GenerationRequest, Verdict]:
         """The verdicts of a judge."""
@@ -160,19 +151,26 @@ class AIJudge(Scorer):
         return [GenerationRequest.of(prompt, self._options) for prompt in prompts]
 
     def _values(
-        self, outcomes: Sequence[Outcome], verdicts: Sequence[Mapping[str, Sequence[Verdict]]]
+        self,
+        outcomes: Sequence[Outcome],
+        requests: Sequence[Sequence[GenerationRequest]],
+        verdicts: Mapping[str, Mapping[GenerationRequest, Verdict]],
     ) -> dict[str, Any]:
-        """The values of one document, from the verdicts of each judge on each repeat."""
-        scored, details = [], []
-        for outcome, by_judge in zip(outcomes, verdicts, strict=True):
+        """The values of one document, from the requests about each repeat and the verdicts of each judge."""
+        scored, details, texts = [], [], {}
+        for repeat, (outcome, orders) in enumerate(zip(outcomes, requests, strict=True)):
+            by_judge = {name: [read[request] for request in orders] for name, read in verdicts.items()}
             graded, detail = self._grade(by_judge)
             scored.append({**graded, **self.score(outcome)})
             details.append(detail)
+            for name, order, verdict in ((n, *each) for n, read in by_judge.items() for each in enumerate(read)):
+                key = "judge_text" + (f"({name})" if len(by_judge) > 1 else "") + ("_swapped" if order else "")
+                texts[f"{key}_{repeat}" if repeat else key] = verdict.completion.text
         self.value_metrics |= {name: metric for name in details[0] if (metric := self._detail_metric(name)) is not None}
         return {
             **self.reduce(scored, outcomes),
             **{name: fmean(detail[name] for detail in details) for name in details[0]},
-            **dict(_texts(verdicts)),
+            **texts,
         }
 
     def _detail_metric(self, name: str) -> Metric | None:
@@ -225,12 +223,3 @@ def transcript(conversation: Sequence[Mapping[str, str]]) -> str:
     if len(conversation) == 1:
         return conversation[0]["content"]
     return "\n\n".join(f"[{message['role'].capitalize()}]\n{message['content']}" for message in conversation)
-
-
-def _texts(verdicts: Sequence[Mapping[str, Sequence[Verdict]]]) -> Iterator[tuple[str, str]]:
-    """What the judges wrote, by repeat, judge and order."""
-    for repeat, by_judge in enumerate(verdicts):
-        for name, orders in by_judge.items():
-            for order, verdict in enumerate(orders):
-                key = "judge_text" + (f"({name})" if len(by_judge) > 1 else "") + ("_swapped" if order else "")
-                yield key if not repeat else f"{key}_{repeat}", verdict.completion.text

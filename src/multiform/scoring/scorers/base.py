@@ -134,7 +134,10 @@ class Scorer:
                 reduction = None  # the filters leave too few values
             answers = None
             if reduction is not None and reduction.counts_answers and outcomes is not None:
-                answers = [self._answer(key, outcome) for outcome in outcomes]
+                if key != "acc" and any(isinstance(outcome, ChoiceOutcome) for outcome in outcomes):
+                    message = f"votes are for the choice that acc picks, and {key} may pick another"
+                    raise ConfigError(message, where="metric_list", hint="leave maj@k out, or use it with acc")
+                answers = [self.prediction(outcome) for outcome in outcomes]
             reduced = _reduce_values(key, [values[key] for values in scored], reduction, answers)
             metric = self.metric_named(key)
             if metric is not None and key not in reduced:
@@ -142,12 +145,6 @@ class Scorer:
                 self.value_metrics |= dict.fromkeys(numbers, metric)
             values_by_metric |= reduced
         return values_by_metric
-
-    def _answer(self, key: str, outcome: Outcome) -> Any:
-        if isinstance(outcome, ChoiceOutcome) and key != "acc":
-            message = f"votes are for the choice that acc picks, and {key} may pick another"
-            raise ConfigError(message, where="metric_list", hint="leave maj@k out, or use it with acc")
-        return self.prediction(outcome)
 
     def _score_one(self, outcome: Outcome) -> Mapping[str, Any]:
         method = f"{type(self).__name__}.score"

@@ -110,7 +110,9 @@ class VerdictReader:
     def verdict(self, completion: Completion) -> Verdict:
         """The verdict in a response. A refusal has none, whatever it says."""
         verdict, text = Verdict(None, None, completion), completion.text
-        found = _json_verdict(text) if self.structured else _last_match(text, self._pattern)
+        found = _json_verdict(text) if self.structured else None
+        for match in () if self.structured else self._pattern.finditer(text):
+            found = next(filter(None, match.groups()), match[0]).strip()
         if found is None or verdict.is_refused:
             return verdict
         value, word = self._value(found, self.words), found.casefold()
@@ -187,11 +189,6 @@ def verdict_pattern(words: Iterable[str], *, pairs: bool) -> str:
     subject, before = ("verdict|winner|better", "(?:answer |response )?") if pairs else ("verdict|score|grade", "")
     found = "|".join(listed if pairs else [*listed, r"-?\d+(?:\.\d+)?(?:\s*/\s*\d+(?:\.\d+)?)?"])
     return rf"(?i)(?:{subject})[\s*_`\"]*(?:is|:|=)[\s*_`\"(\[]*{before}({found})(?!\w)"
-
-
-def _last_match(text: str, pattern: re.Pattern[str]) -> str | None:
-    *_, last = [None, *pattern.finditer(text)]
-    return None if last is None else next(filter(None, last.groups()), last[0]).strip()
 
 
 def _json_verdict(text: str) -> str | None:
