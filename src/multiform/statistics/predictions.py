@@ -74,13 +74,16 @@ def agreement(scores: DocumentScores, predictions: ArrayLike) -> Estimate:
 
     `predictions` has a row for each document of `scores` and a column for each form, such as the index of the choice.
     """
-    codes = np.asarray(predictions, dtype=np.int64)
-    forms = codes.shape[1]
-    equal = np.zeros(len(codes))
+    return scores.mean_of(_agreement(np.asarray(predictions, dtype=np.int64)))
+
+
+def _agreement(codes: Indexes) -> Array:
+    """For each document, the share of pairs of forms that lead to the same prediction."""
+    forms, equal = codes.shape[1], np.zeros(len(codes))
     for first in range(forms):
         agrees = (codes[:, first + 1 :] == codes[:, [first]]) & (codes[:, [first]] != MISSING)
         equal += agrees.sum(axis=1)
-    return scores.mean_of(equal / (forms * (forms - 1) / 2))
+    return equal / (forms * (forms - 1) / 2)
 
 
 def fleiss_kappa(predictions: ArrayLike) -> float:
@@ -93,11 +96,8 @@ def fleiss_kappa(predictions: ArrayLike) -> float:
     0.0
     """
     codes = np.asarray(predictions, dtype=np.int64)
-    forms = codes.shape[1]
-    known = [code for code in np.unique(codes) if code != MISSING]
-    counts: Array = np.array([(codes == code).sum(axis=1) for code in known], dtype=np.float64).reshape(-1, len(codes))
-    observed = float((counts * (counts - 1)).sum(axis=0).mean() / (forms * (forms - 1)))
-    expected = float(((counts.sum(axis=1) / codes.size) ** 2).sum())
+    _, counts = np.unique(codes[codes != MISSING], return_counts=True)
+    observed, expected = float(_agreement(codes).mean()), float(((counts / codes.size) ** 2).sum())
     return (observed - expected) / (1 - expected) if expected < 1 else float("nan")
 
 
