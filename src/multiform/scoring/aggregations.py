@@ -1,8 +1,7 @@
 """Aggregations: from the values of all documents to one number with its uncertainty.
 
-The values are those of lm-eval 0.4.13, and so are the standard errors where it has them: the sample
-standard error of a mean, and the bootstrap for a fixed list of others, capped for the slow ones. The score of a group
-is an aggregate over its tasks.
+The values are those of lm-eval 0.4.13, and so are the standard errors where it has them: the sample standard error of a
+mean, and the bootstrap for a fixed list of others, capped for the slow ones.
 """
 
 from __future__ import annotations
@@ -207,15 +206,14 @@ def weighted_perplexity(items: Sequence[tuple[float, float]], iterations: int) -
 def exponential(estimate: Estimate) -> Estimate:
     """exp of an estimate and of its bounds, which are infinite if they are too large for a number."""
 
-    def exp(value: float | None) -> float | None:
-        if value is None:
-            return None
+    def exp(value: float) -> float:
         try:
             return math.exp(value)
         except OverflowError:
             return math.inf
 
-    return Estimate(value=exp(estimate.value) or 0.0, n=estimate.n, low=exp(estimate.low), high=exp(estimate.high))
+    low, high = (None if bound is None else exp(bound) for bound in (estimate.low, estimate.high))
+    return Estimate(value=exp(estimate.value), n=estimate.n, low=low, high=high)
 
 
 @_register("bits_per_byte", "pair")

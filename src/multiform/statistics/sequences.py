@@ -45,12 +45,12 @@ class ConfidenceSequence:
     """The state after some documents; `after` gives the one after more of them."""
 
     level: float
-    n: int
-    total: float
+    n: int = 0
+    total: float = 0.0
     #: The logarithm of the gamblers' capital, with axes for candidate means and gamblers.
-    capital: Array
-    low: float
-    high: float
+    capital: Array = field(default_factory=lambda: np.zeros((len(_CANDIDATES), 2 * len(_BETS))))
+    low: float = 0.0
+    high: float = 1.0
 
     @property
     def estimate(self) -> Estimate:
@@ -71,14 +71,8 @@ class ConfidenceSequence:
         if len(plausible):
             low = max(low, float(_CANDIDATES[max(0, plausible[0] - 1)]))
             high = min(high, float(_CANDIDATES[min(len(_CANDIDATES) - 1, plausible[-1] + 1)]))
-        return replace(
-            self,
-            n=self.n + len(scores),
-            total=self.total + float(scores.sum()),
-            capital=capital,
-            low=low,
-            high=max(low, high),
-        )
+        n, total = self.n + len(scores), self.total + float(scores.sum())
+        return replace(self, n=n, total=total, capital=capital, low=low, high=max(low, high))
 
 
 def confidence_sequence(values: ArrayLike = (), *, level: float = LEVEL) -> ConfidenceSequence:
@@ -88,9 +82,7 @@ def confidence_sequence(values: ArrayLike = (), *, level: float = LEVEL) -> Conf
     >>> 0.65 < sequence.low < 0.75 < sequence.high < 0.85
     True
     """
-    capital = np.zeros((len(_CANDIDATES), 2 * len(_BETS)))
-    start = ConfidenceSequence(level=level, n=0, total=0.0, capital=capital, low=0.0, high=1.0)
-    return start.after(values) if np.size(values) else start
+    return ConfidenceSequence(level=level).after(values)
 
 
 #: The number of forms in the last round of a budgeted search: two from each end.

@@ -89,10 +89,9 @@ class Code(Scorer):
     """Whether the program in a completion passes the tests of its document.
 
     `program` is a Jinja template of the program to run, with the document's columns and `code`: the first fenced block
-    of the completion (or the last, with `block`), or all of it if it has none. With `tests`, a field with a list
-    of inputs and outputs (or several fields), the code is run on each of them instead; `function` is the field
-    with the name of the function that they call, empty if programs read their standard input. The program
-    gets `timeout` seconds. Why it failed is part of the values as `program_result`.
+    of the completion (or the last, with `block`), or all of it. With `tests`, a field with a list of inputs and outputs
+    (or several fields), the code is run on each of them instead; `function` is the field with the name of the function
+    that they call, empty if programs read their standard input. The program gets `timeout` seconds.
     """
 
     default_metric_cfg: ClassVar[Sequence[str]] = ("passed", "truncated")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from multiform.arguments import mismatch
 from multiform.errors import DataError, UsageError, excerpt, nearest
 from multiform.fields import FieldSpec
 from multiform.limits import MAX_SECONDS, within
@@ -36,20 +37,16 @@ def follows(name: str, text: str, arguments: Mapping[str, Any] | None = None, pr
     if name not in rules:
         raise DataError(f"unknown rule '{name}'", hint=nearest(name, list(rules), listed="rules"))
     rule = rules.get(name)
-    parameters = list(inspect.signature(rule).parameters)[1:]
     # Tables turn integers into floats.
     given = {
         key: int(value) if isinstance(value, float) and value.is_integer() else value
         for key, value in (arguments or {}).items()
         if value is not None
     }
-    if "prompt" in parameters:
+    if "prompt" in inspect.signature(rule).parameters:
         given["prompt"] = prompt
-    wanted = [key for key in parameters if key not in given]
-    unknown = [key for key in given if key not in parameters]
-    if wanted or unknown:
-        problem = f"has no argument '{unknown[0]}'" if unknown else f"needs the argument '{wanted[0]}'"
-        raise DataError(f"rule '{name}' {problem}", hint="check the column of arguments")
+    if (problem := mismatch(rule, text, **given)) is not None:
+        raise DataError(f"rule '{name}': {problem}", hint="check the column of arguments")
     with within(MAX_SECONDS):
         return bool(text.strip()) and rule(text, **given)
 
