@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from multiform.errors import DataError
 from multiform.scoring.aggregations import aggregations, group_scores
 from multiform.statistics.estimates import Estimate
 
@@ -45,6 +46,16 @@ def test_matthews_correlation_is_that_of_scikit_learn_to_the_last_digit(
     pairs: list[tuple[int, int]], correlation: float
 ) -> None:
     assert aggregations.get("matthews_corrcoef")(pairs, 0).value == correlation
+
+
+@pytest.mark.parametrize("returned", [None, "high"])
+def test_a_groups_own_aggregation_that_returns_no_number_is_named(returned: object) -> None:
+    def broken(scores: list[float], sizes: list[int], weight_by_size: bool) -> object:
+        return returned
+
+    tasks = [{"acc,none": Estimate(value=0.5, n=3)}]
+    with pytest.raises(DataError, match=r"broken' of a group failed: .*; call it as aggregation\(scores, sizes"):
+        group_scores([{"metric": "acc", "aggregation": broken}], tasks)
 
 
 def test_a_group_of_tasks_without_any_value_has_no_score() -> None:

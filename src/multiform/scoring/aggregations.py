@@ -27,7 +27,6 @@ from multiform.statistics.estimates import (
     resampled_estimate,
     share_estimate,
 )
-from multiform.tasks.group import AGGREGATIONS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -335,7 +334,7 @@ def group_scores(
     """Aggregate the scores of a group's tasks, each metric over the tasks that have it.
 
     An entry of `aggregate_metric_list` has a `metric` (``all`` for each that the tasks have), and optionally a
-    `filter_list` (by default all filters), an `aggregation` (one of `AGGREGATIONS` or a function) and
+    `filter_list` (by default all filters), an `aggregation` (one of a group's `AGGREGATIONS` or a function) and
     `weight_by_size` (by default true).
     """
     scores_by_key: dict[str, Estimate] = {}
@@ -352,17 +351,16 @@ def group_scores(
 def _combine(entry: Mapping[str, Any], estimates: Sequence[Estimate]) -> Estimate:
     aggregation, by_size = entry.get("aggregation", "mean"), entry.get("weight_by_size", True)
     values, sizes = [estimate.value for estimate in estimates], [estimate.n for estimate in estimates]
+    if aggregation == "adjusted_harmonic_mean":
+        return _adjusted_harmonic_mean(estimates)
     if callable(aggregation):
-        value = float(aggregation(values, sizes, weight_by_size=by_size))
-    elif aggregation == "mean":
+        hint = "call it as aggregation(scores, sizes, weight_by_size=True), and return one number"
+        with running(f"aggregation '{name_of(aggregation)}' of a group", hint=hint):
+            value = float(aggregation(values, sizes, weight_by_size=by_size))
+    else:
         weights = sizes if by_size else [1] * len(sizes)
         total = math.fsum(v * w for v, w in zip(values, weights, strict=True))
         value = total / sum(weights) if any(weights) else math.nan  # no task has a value
-    elif aggregation == "adjusted_harmonic_mean":
-        return _adjusted_harmonic_mean(estimates)
-    else:
-        message = f"aggregation: expected {' or '.join(AGGREGATIONS)} or a function, got {excerpt(aggregation)}"
-        raise ConfigError(message, hint="write aggregation: mean")
     errors = [estimate.stderr for estimate in estimates if estimate.stderr is not None]
     if len(errors) < len(estimates):
         return Estimate(value=value, n=sum(sizes))

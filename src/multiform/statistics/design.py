@@ -5,15 +5,8 @@ Variances are split by equating the mean squares of the analysis of variance of 
 expectations (Searle, Casella and McCulloch, Variance Components, chapter 4). Interactions, such as a format that suits
 some documents only, and noise are the rest. Few-shot examples are nested in documents, as each document has its own.
 
-The mean over wordings and documents has the variance
-
-    document / D + wording / W + shots / (D · S) + rest / (D · W · S) + repeat / (D · W · S · R)
-
-for D documents, W wordings, S draws of examples and R repeats. Draws and repeats cost as much as further documents and
-help less, so that they pay only where there are no more documents.
-
-The power to detect a difference is that of McNemar's exact test: the number of documents on which two forms differ is
-binomial, and so is the number of those that one of them wins.
+Draws of examples and repeats cost as much as further documents and help less, so that they pay only where there are no
+more documents. The power to detect a difference is that of McNemar's exact test.
 """
 
 from __future__ import annotations

@@ -202,12 +202,6 @@ def has_two_responses(text: str) -> bool:
     return len(filled) == 2 and filled[0] != filled[1]
 
 
-@register_rule("startend:quotation")
-def is_quoted(text: str) -> bool:
-    stripped = text.strip()
-    return len(stripped) > 1 and stripped[0] == stripped[-1] == '"'
-
-
 #: The rules that one expression decides.
 _EXPRESSIONS: dict[str, Rule] = {
     "keywords:existence": lambda text, keywords: all(re.search(keyword, text, re.IGNORECASE) for keyword in keywords),
@@ -246,6 +240,7 @@ _EXPRESSIONS: dict[str, Rule] = {
     "combination:repeat_prompt": lambda text, prompt_to_repeat: (
         text.strip().lower().startswith(prompt_to_repeat.strip().lower())
     ),
+    "startend:quotation": lambda text: re.fullmatch(r'(?s)\s*".*"\s*', text) is not None,
     "startend:end_checker": lambda text, end_phrase: (
         text.strip().strip('"').lower().endswith(end_phrase.strip().lower())
     ),
