@@ -163,18 +163,13 @@ def _finding(form: Form, code: str, key: str | None, what: str, example: str, **
     return Finding.of_task(form, code, form.where(*filter(None, [key])), what, example=example, **details)
 
 
-_Check: TypeAlias = _MixedAnswers | _LabelNames | _DocumentCheck
-
-
-def _checks(form: Form, fields: FieldMapping) -> Iterator[_Check]:
+def _checks(form: Form, fields: FieldMapping) -> Iterator[_MixedAnswers | _LabelNames | _DocumentCheck]:
     """The checks that apply to the documents of a task with these fields."""
     answer = columns(fields.answer)
     if answer and fields.choices is not None:
         yield _MixedAnswers(sorted(answer))
-        what = "documents with several right choices"
-        yield _DocumentCheck(
-            "several_right", "doc_to_target", what, _bad_value(sorted(answer), _is_several), level="info"
-        )
+        what, problem = "documents with several right choices", _bad_value(sorted(answer), _is_several)
+        yield _DocumentCheck("several_right", "doc_to_target", what, problem, level="info")
     listed = isinstance(fields.choices, list) and all(isinstance(choice, str) for choice in fields.choices)
     if isinstance(fields.choices, list) and listed and fields.answer in (answer or ()):
         yield _LabelNames(fields.choices, str(fields.answer))

@@ -324,9 +324,8 @@ def powered_mean(labels: Sequence[float], scores: Sequence[float], others: Seque
     score)``, which is unbiased whatever the judge does (Angelopoulos et al. 2023). The weight is the one with the
     smallest variance (PPI++, arXiv:2311.01453): a judge that knows nothing gets 0, and the labels alone are left.
 
-    A judge that is nearly always right makes no mistake among few labels, and plain intervals are far too narrow: they
-    cover 55 % instead of 95 % for a rate of 0.05 and 20 labels. As for differences between rates (Bonett and Price),
-    two more documents make up for it: one that people approve and the judge does not, and one the other way round.
+    A judge that is nearly always right makes no mistake among few labels. Two more documents make up for it: one that
+    people approve and the judge does not, and one the other way round.
 
     >>> estimated = powered_mean([1, 1, 1, 0] * 10, [1, 1, 1, 1] * 10, [1] * 400)
     >>> estimated.mean.value, estimated.bias.value, estimated.agreement.value

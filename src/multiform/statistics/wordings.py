@@ -129,12 +129,8 @@ def axis_effects(means: FormMeans, axes: Sequence[Mapping[str, str]], *, permuta
     Wordings are drawn at random, so that the other axes are noise between the wordings with one value. Whether an axis
     matters at all is tested by permuting its values among the wordings.
     """
-    if len(axes) != len(means.values):
-        raise DataError(f"{len(axes)} wordings with axes, and {len(means.values)} means", hint="give one for each")
-    levels = {
-        axis: np.array([wording.get(axis, "") for wording in axes])
-        for axis in dict.fromkeys(k for a in axes for k in a)
-    }
+    names = dict.fromkeys(axis for wording in axes for axis in wording)
+    levels = {axis: np.array([wording.get(axis, "") for wording in axes]) for axis in names}
     counts = {axis: np.unique(values, return_counts=True)[1] for axis, values in levels.items()}
     # Only an axis with two or more values, one of them under several wordings, can be tested.
     levels = {axis: levels[axis] for axis, number in counts.items() if len(number) > 1 and number.max() > 1}
@@ -173,8 +169,8 @@ def _critical(means: FormMeans, observed: float, noise: float, documents: float)
 def _shrink(means: FormMeans, overall: float, between: float, noise: float, critical: float) -> tuple[Estimate, ...]:
     """Best linear unbiased predictions of the forms' scores."""
     share = between / (between + noise) if between + noise else 0.0
-    own = share * noise  # what is left of the uncertainty about one wording
-    error = math.sqrt(own + _mean_variance(means))
+    # What is left of the uncertainty about one wording, and that of the mean.
+    error = math.sqrt(share * noise + _mean_variance(means))
     scores = (overall + share * (float(value) - overall) for value in means.values)
     return tuple(
         _within(means, Estimate(value=s, n=means.n, stderr=error, low=s - critical * error, high=s + critical * error))
@@ -183,9 +179,8 @@ def _shrink(means: FormMeans, overall: float, between: float, noise: float, crit
 
 
 def _within(means: FormMeans, estimate: Estimate) -> Estimate:
-    if not means.rates or estimate.low is None or estimate.high is None:
-        return estimate
-    return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
+    low, high = estimate.interval
+    return replace(estimate, low=max(0.0, low), high=min(1.0, high)) if means.rates else estimate
 
 
 def _permutation_test(scores: Array, values: Array, permutations: int, rng: np.random.Generator) -> float:

@@ -193,10 +193,8 @@ def callable_metric(function: Callable[..., Any], name: str) -> MetricFn:
             if not isinstance(outcome, TextOutcome):
                 return function(outcome, **kwargs)
             scores = [_call_with_pair(function, ref, outcome.prediction, kwargs) for ref in outcome.references]
-        if len(scores) == 1:
-            return scores[0]
         values = [value.get(name) if isinstance(value, Mapping) else value for value in scores]
-        return 1.0 if any(values) else 0.0
+        return scores[0] if len(scores) == 1 else float(any(values))
 
     return score
 
