@@ -24,11 +24,6 @@ class Explanation:
     def __str__(self) -> str:
         return f"{self.meaning}\n\nWhy: {self.why}\nFix: {self.fix}"
 
-    @property
-    def hint(self) -> str:
-        """What to do, as the end of a message."""
-        return self.fix[0].lower() + self.fix[1:].removesuffix(".")
-
 
 #: Every code of a finding, with its explanation.
 CODES = {
@@ -72,7 +67,8 @@ class Finding:
     @property
     def hint(self) -> str:
         """What to do about it."""
-        return self.advice or CODES[self.code].hint
+        fix = CODES[self.code].fix
+        return self.advice or fix[0].lower() + fix[1:].removesuffix(".")
 
     def __str__(self) -> str:
         place = (f"{self.where}: " if self.where else "") + (f"{self.form}: " if "@" in self.form else "")

@@ -192,13 +192,11 @@ def _idk_index(outcome: ChoiceOutcome, idk: int | str) -> int:
     number = len(outcome.choices)
     if isinstance(idk, int) and -number <= idk < number:
         return idk % number
-    normalized = str(idk).strip().casefold()
     for texts in (outcome.texts, outcome.choices):
-        for index, text in enumerate(texts):
-            if isinstance(idk, str) and text.strip().casefold() == normalized:
-                return index
-    shown = list(outcome.texts or outcome.choices)
-    hint = f"the choices are {excerpt(shown, 120)}"
+        plain = [text.strip().casefold() for text in texts]
+        if isinstance(idk, str) and idk.strip().casefold() in plain:
+            return plain.index(idk.strip().casefold())
+    hint = f"the choices are {excerpt(list(outcome.texts or outcome.choices), 120)}"
     raise DataError(f"no choice {excerpt(idk)} that means 'I don't know'", hint=hint)
 
 
