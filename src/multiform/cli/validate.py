@@ -262,8 +262,7 @@ def _render(config: TaskConfig, run: RunOptions, limit: float, logged: set[Findi
                 lint.references[form.name].see(form.sample(doc_id, doc))
                 count += 1
             notes += [*form.notes, *form.renderer.problems]
-            for doc_id, doc in form.docs() if form.name in lint.checks else ():
-                lint.checks[form.name].see(doc_id, doc)
+            lint.see_docs(form, form.docs())
         findings = lint.findings()
         _log(findings, logged)
     except MultiformError as error:

@@ -28,6 +28,15 @@ from multiform.lint.tokens import Tokenizer, token_findings, token_hits
 from multiform.models import Model
 
 
+def lint_tasks(forms: Iterable[tuple[Form, Iterable[tuple[int, Doc]]]]) -> list[Finding]:
+    """The findings about several forms; documents that forms of a task read in the same way are checked once."""
+    docs_of = list(forms)
+    lint = TasksLint([form for form, _ in docs_of])
+    for form, docs in docs_of:
+        lint.see_docs(form, docs)
+    return lint.findings()
+
+
 class TasksLint:
     """The findings about several forms, whose samples come one by one."""
 
@@ -41,9 +50,13 @@ class TasksLint:
 
     def see(self, form: Form, sample: Sample) -> None:
         """Check a sample of a form."""
-        if form.name in self.checks:
-            self.checks[form.name].see(sample.doc_id, sample.doc)
+        self.see_docs(form, [(sample.doc_id, sample.doc)])
         self.references[form.name].see(sample)
+
+    def see_docs(self, form: Form, docs: Iterable[tuple[int, Doc]]) -> None:
+        """Check documents of a form, unless another form of the task reads them in the same way."""
+        for doc_id, doc in docs if form.name in self.checks else ():
+            self.checks[form.name].see(doc_id, doc)
 
     def findings(self) -> list[Finding]:
         """The findings about the forms, and about their documents and samples so far."""

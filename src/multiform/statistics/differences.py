@@ -20,16 +20,7 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtr, ndtri, stdtr
 
 from multiform.statistics.estimates import LEVEL, Estimate, exact_bounds
-from multiform.statistics.means import (
-    CHUNK,
-    Array,
-    DocumentScores,
-    FormMeans,
-    Indexes,
-    cluster_sums,
-    estimates_of,
-    form_means,
-)
+from multiform.statistics.means import CHUNK, Array, DocumentScores, FormMeans, Indexes, cluster_sums, form_means
 
 #: Permutations that a test draws; where there are fewer different ones, all of them are used.
 PERMUTATIONS = 9_999
@@ -93,7 +84,7 @@ def difference_estimates(
     centres, errors = contrasts(means, a, b)
     half, most = means.critical(level) * errors, means.largest_difference
     low, high = np.maximum(-most, centres - half), np.minimum(most, centres + half)
-    return estimates_of(means.n, means.values[a] - means.values[b], np.sqrt(variances(means, a, b)), low, high)
+    return means.estimates_of(means.values[a] - means.values[b], np.sqrt(variances(means, a, b)), low, high)
 
 
 def simultaneous_bounds(estimate: Estimate, number: int, *, level: float = LEVEL) -> tuple[float, float]:

@@ -199,13 +199,12 @@ class FormMeans:
     def estimates(self, level: float = LEVEL) -> list[Estimate]:
         """The mean of every form with its standard error and interval, the same whatever other forms there are."""
         low, high = self.bounds(stdtrit(self.freedoms, (1 + level) / 2))
-        return estimates_of(self.n, self.values, self.stderrs, low, high)
+        return self.estimates_of(self.values, self.stderrs, low, high)
 
-
-def estimates_of(n: int, values: Array, stderrs: Array, low: Array, high: Array) -> list[Estimate]:
-    """The estimates in these columns."""
-    rows = np.transpose([values, stderrs, low, high]).tolist()
-    return [Estimate(value=value, n=n, stderr=stderr, low=low, high=high) for value, stderr, low, high in rows]
+    def estimates_of(self, values: Array, stderrs: Array, low: Array, high: Array) -> list[Estimate]:
+        """Numbers that follow from the means, in columns, as estimates."""
+        rows = np.transpose([values, stderrs, low, high]).tolist()
+        return [Estimate(value=value, n=self.n, stderr=error, low=low, high=high) for value, error, low, high in rows]
 
 
 def form_means(scores: DocumentScores) -> FormMeans:
@@ -277,7 +276,7 @@ def dataset_estimates(scores: DocumentScores, total: int, *, level: float = LEVE
     """
     means, number = form_means(scores), total - scores.n
     if number <= 0:
-        return estimates_of(means.n, means.values, np.zeros_like(means.values), means.values, means.values)
+        return means.estimates_of(means.values, np.zeros_like(means.values), means.values, means.values)
     left = number / total
     freedom = np.inf if np.isinf(means.freedom) else max(1.0, means.equivalent * left / (1 - left) - 1)
     others = replace(

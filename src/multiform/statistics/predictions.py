@@ -24,14 +24,7 @@ from scipy.special import chdtrc, ndtr, ndtri
 from multiform.errors import DataError
 from multiform.statistics.differences import difference_estimates
 from multiform.statistics.estimates import LEVEL, Estimate
-from multiform.statistics.means import (
-    Array,
-    DocumentScores,
-    Indexes,
-    cluster_sums,
-    document_scores,
-    form_means,
-)
+from multiform.statistics.means import Array, DocumentScores, Indexes, cluster_sums, document_scores, form_means
 
 #: Stands for a prediction that could not be extracted, which agrees with no other.
 MISSING = -1
@@ -83,7 +76,7 @@ def _agreement(codes: Indexes) -> Array:
     for first in range(forms):
         agrees = (codes[:, first + 1 :] == codes[:, [first]]) & (codes[:, [first]] != MISSING)
         equal += agrees.sum(axis=1)
-    return equal / (forms * (forms - 1) / 2)
+    return np.asarray(equal / (forms * (forms - 1) / 2))
 
 
 def fleiss_kappa(predictions: ArrayLike) -> float:

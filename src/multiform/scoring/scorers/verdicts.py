@@ -1,8 +1,9 @@
 """Verdicts: how judges are asked for a grade, and the grade in a response as a number from 0 to 1.
 
 Rubrics are the prompts of judges whose task has none of its own, as Jinja templates. Their variables are `question`,
-`prompt`, `prediction`, `reference`, `references`, `choices`, `doc`, `scale`, `turn` and `conversation`; where two
-answers are compared, also `first` and `second`, and `baseline`, the answer that the prediction is compared with.
+`prompt`, `prediction`, `reference`, `references`, `choices`, `doc` and `scale`; in a conversation `turn`, and
+`conversation` with the messages before the reply; where two answers are compared, `first` and `second`, and `baseline`,
+the answer that the prediction is compared with.
 """
 
 from __future__ import annotations
