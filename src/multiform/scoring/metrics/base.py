@@ -41,7 +41,7 @@ class Metric:
     name: str
     fn: MetricFn
     output_types: frozenset[str] = _ALL_TYPES
-    aggregation: Aggregation = mean
+    aggregation: Aggregation
     #: Reduces the values of repeats to one; None takes the first.
     reduction: Reduction | None = None
     higher_is_better: bool = True
@@ -164,19 +164,19 @@ def value_metric(name: str) -> Metric:
     def not_computed(outcome: Outcome, **kwargs: Any) -> Any:
         raise ConfigError(f"metric '{name}' is not registered", hint="return it from process_results")
 
-    return Metric(name=name, fn=not_computed)
+    return Metric(name=name, fn=not_computed, aggregation=mean)
 
 
 def _base(spec: Mapping[str, Any], computed: bool) -> Metric:
     metric = spec["metric"]
     if callable(metric):
         name = getattr(metric, "__name__", type(metric).__name__)
-        return Metric(name=name, fn=callable_metric(metric, name), whole=True)
+        return Metric(name=name, fn=callable_metric(metric, name), aggregation=mean, whole=True)
     if not computed:
         return metrics.get(metric) if metric in metrics else value_metric(str(metric))
     if spec.get("hf_evaluate") is not True:
         return metrics.get(metric)
-    return Metric(name=metric, fn=HubMetric(str(metric)), whole=True)
+    return Metric(name=metric, fn=HubMetric(str(metric)), aggregation=mean, whole=True)
 
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w-]*(/[A-Za-z0-9][\w.-]*)?")

@@ -38,8 +38,8 @@ class AIJudge(Scorer):
     list of these, whose grades are averaged. Where it is and how it is loaded is up to the user (`--judge_model`,
     `--judge_args`): a task's `model_args` and `base_url` are refused.
 
-    `rubric` is a Jinja template of the judge's prompt, with the variables that `verdicts` lists. `question` is the field
-    of the document with the question; by default a column with a usual name, or the conversation. The last match of
+    `rubric` is a Jinja template of the judge's prompt, with the variables that `verdicts` lists. `question` is the
+    field with the question; by default a column with a usual name, or the conversation. The last match of
     `verdict_pattern` in the judge's response is a number on the `scale` or a word of `verdicts`; with `structured`, the
     judge writes JSON, and its key `verdict` counts. The response is part of the values as `judge_text`.
 

@@ -104,10 +104,14 @@ class Scorer:
 
     def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
         """The values of each document, from the outcomes of its repeats."""
-        if not all(outcomes):
+        return [self.score_repeats(repeats) for repeats in outcomes]
+
+    def score_repeats(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+        """The values of one document, its repeats reduced to one value for each metric."""
+        if not outcomes:
             message = f"the filters of '{self.name}' left no response to score"
             raise DataError(message, hint="have them return one output for each that they get")
-        return [self.reduce([self._score_one(outcome) for outcome in repeats], repeats) for repeats in outcomes]
+        return self.reduce([self._score_one(outcome) for outcome in outcomes], outcomes)
 
     def score_documents(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
         """Call `score_instances` and check that it returns a mapping of values for each document."""
