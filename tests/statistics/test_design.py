@@ -264,3 +264,9 @@ def test_the_needed_documents_detect_the_difference(difference):
     n = needed_documents(difference)
     assert mcnemar_power(n, difference) >= 0.8
     assert mcnemar_power(n - 1, difference) < 0.8
+
+
+@pytest.mark.parametrize("difference", [0.0, -0.1, 1.5])
+def test_no_number_of_documents_detects_what_is_no_difference(difference):
+    with pytest.raises(DataError, match="expected a difference above 0"):
+        needed_documents(difference)

@@ -57,6 +57,8 @@ def test_wrong_input_is_refused():
         new_search(2).after([[1, 0, 1]])
     with pytest.raises(DataError, match="not between 0 and 1"):
         new_search(2).after([[1, 2]])
+    with pytest.raises(DataError, match="not between 0 and 1"):
+        new_search(2).after([[float("nan"), 1.0]])
     with pytest.raises(DataError, match="cannot search 1 forms"):
         new_search(1)
 

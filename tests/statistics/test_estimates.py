@@ -18,6 +18,7 @@ from multiform.statistics.estimates import (
     mean_estimate,
     normal_estimate,
     ratio_estimate,
+    recorded_estimate,
     share_estimate,
     skewed_interval,
     wilson_interval,
@@ -204,6 +205,10 @@ def test_a_known_standard_error_gets_a_normal_interval():
     estimate = normal_estimate(0.5, 0.1, 30)
     assert (estimate.low, estimate.high) == pytest.approx(scipy.stats.norm.interval(0.95, loc=0.5, scale=0.1))
     assert normal_estimate(0.5, None, 30) == Estimate(value=0.5, n=30)
+
+
+def test_a_recorded_standard_error_that_is_not_a_number_gives_no_interval():
+    assert np.isnan(recorded_estimate(0.5, math.nan, 100).interval).all()
 
 
 rights = st.lists(st.sampled_from([0.0, 1.0]), min_size=2, max_size=200)

@@ -255,6 +255,17 @@ def test_the_score_of_the_whole_dataset_is_covered_where_values_are_skewed(n, to
     assert covered_share(rng, lambda count: rng.lognormal(0, 1, count), n, total, runs=300)[0] >= 0.9
 
 
+@pytest.mark.parametrize(("n", "total"), [(2, 4), (3, 6), (4, 20)])
+def test_the_score_of_the_whole_dataset_is_covered_by_very_few_values(n, total):
+    rng = np.random.default_rng(n)
+    assert covered_share(rng, lambda count: rng.normal(size=count), n, total)[0] >= 0.92
+
+
+def test_equal_values_among_a_sample_do_not_make_the_interval_endless():
+    (estimate,) = dataset_estimates(document_scores([0.1] * 19 + [0.6]), 40)
+    assert np.ptp(estimate.interval) < 0.15
+
+
 def test_a_dataset_that_was_evaluated_as_a_whole_has_one_score():
     scores = document_scores([1, 0, 1, 1])
     assert [estimate.interval for estimate in dataset_estimates(scores, 4)] == [(0.75, 0.75)]

@@ -73,6 +73,18 @@ def test_the_bias_of_a_lenient_judge_is_taken_out() -> None:
     assert estimated.mean.value == pytest.approx(0.5)
 
 
+def test_few_labels_without_a_disagreement_do_not_say_that_the_judge_is_never_too_strict() -> None:
+    rng, covered, runs = np.random.default_rng(3), 0, 300
+    for _ in range(runs):  # the judge takes 3 % of the right answers for wrong ones
+        drawn = draw(rng, 20, 100, 0.8, 0.97, 1.0)
+        covered += drawn.bias.covers(-0.8 * 0.03)
+    assert covered / runs >= 0.95
+    always_wrong = powered_mean([1.0] * 12, [0.0] * 12, []).bias
+    assert always_wrong.value == always_wrong.low == -1
+    assert always_wrong.high is not None
+    assert always_wrong.high > -0.9
+
+
 def test_with_every_document_labelled_the_labels_are_the_estimate() -> None:
     estimated = powered_mean([1.0, 0.0] * 20, [1.0] * 40, [])
     assert (estimated.mean.value, estimated.weight) == (0.5, 0.0)

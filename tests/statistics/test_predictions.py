@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from statsmodels.stats.contingency_tables import SquareTable
@@ -47,6 +49,14 @@ def test_kappa_is_that_of_statsmodels():
     predictions[:, 1] = predictions[:, 0]
     assert fleiss_kappa(predictions) == pytest.approx(reference_kappa(aggregate_raters(predictions)[0]))
     assert np.isnan(fleiss_kappa([[1, 1], [1, 1]]))
+
+
+def test_kappa_of_texts_that_are_all_different_takes_little_memory():
+    tracemalloc.start()
+    assert fleiss_kappa(np.arange(4000).reshape(-1, 2)) == pytest.approx(0, abs=1e-3)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 10**7
 
 
 def test_predictions_that_are_missing_do_not_add_to_kappa():

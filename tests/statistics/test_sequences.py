@@ -46,7 +46,7 @@ def test_stopping_when_an_ordinary_interval_excludes_the_truth_always_succeeds_i
 def test_it_is_not_much_wider_than_an_ordinary_interval():
     right = np.random.default_rng(2).random(2000) < 0.6
     ordinary = mean_estimate(right.astype(float).tolist())
-    assert confidence_sequence(right).half_width < 1.8 * float(np.ptp(ordinary.interval)) / 2
+    assert float(np.ptp(confidence_sequence(right).estimate.interval)) / 2 < 1.8 * float(np.ptp(ordinary.interval)) / 2
 
 
 def test_scores_may_come_in_parts():
@@ -56,12 +56,14 @@ def test_scores_may_come_in_parts():
     assert parts.low >= whole.low
     assert parts.high <= whole.high
     assert whole.estimate.value == pytest.approx(scores.mean())
-    assert confidence_sequence().half_width == 0.5
+    assert confidence_sequence().estimate.interval == (0, 1)
 
 
 def test_a_score_outside_0_and_1_is_refused():
     with pytest.raises(DataError, match="not between 0 and 1"):
         confidence_sequence([0.5, 1.5])
+    with pytest.raises(DataError, match="not between 0 and 1"):
+        confidence_sequence([0.5, float("nan")])
 
 
 def test_every_document_comes_once():

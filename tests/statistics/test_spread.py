@@ -25,6 +25,11 @@ def test_quartiles_and_extremes_are_those_of_the_means():
     assert spread.high.covers(spread.high.value)
 
 
+def test_rates_of_two_clusters_are_not_expected_to_be_further_apart_than_1():
+    scores = document_scores([[1, 0]] * 3 + [[0, 1]] * 2, clusters=["a"] * 3 + ["b"] * 2)
+    assert spread_of(form_means(scores)).by_chance < 1
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("rates", [[0.6] * 16, np.linspace(0.5, 0.62, 16).tolist(), [0.7] + [0.4] * 15])
 def test_intervals_of_the_best_and_worst_form_cover_where_naive_ones_do_not(rates):

@@ -244,9 +244,7 @@ def _check(
 
 def _render(config: TaskConfig, run: RunOptions, limit: float, logged: set[Finding]) -> dict[str, Any]:
     """The row of a form whose configuration is valid, after rendering its documents."""
-    from multiform.lint.answers import reference_findings
-    from multiform.lint.findings import drop_silenced
-    from multiform.lint.forms import lint_tasks
+    from multiform.lint.forms import TasksLint
     from multiform.run.checks import check_output_types, check_packages
     from multiform.run.setup import load_forms
 
@@ -256,15 +254,14 @@ def _render(config: TaskConfig, run: RunOptions, limit: float, logged: set[Findi
         forms, _ = load_forms(run.model_copy(update={"tasks": config, "include_path": None}))
         check_output_types(forms)
         check_packages(forms)
-        findings = []
+        lint = TasksLint(forms)
         for form in forms:
-            samples = []
             for doc_id, doc in form.docs(limit=limit):
-                samples.append(form.sample(doc_id, doc))
+                lint.references[form.name].see(form.sample(doc_id, doc))
                 count += 1
             notes += [*form.notes, *form.renderer.problems]
-            findings += drop_silenced(form, reference_findings(form, samples))
-        findings += lint_tasks((form, form.docs()) for form in forms)
+            lint.see_docs(form, form.docs())
+        findings = lint.findings()
         for finding in findings:  # of several formats of a task, each once
             if finding not in logged:
                 logger.log(logging.WARNING if finding.level == "warning" else logging.INFO, "%s", finding)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from multiform.errors import DataError, MultiformError, excerpt
 from multiform.fields import Doc
@@ -30,21 +31,15 @@ _CLASS_SKEW = 0.6
 
 def gold_hits(prompts: Prompts) -> Iterator[Hit]:
     """Documents with more choices than labels, or whose answer is none of their choices."""
-    form = prompts.form
-    for sample in prompts.samples:
-        if sample.problem is not None:
-            yield _hit("gold_not_a_choice", sample.doc_id, sample.problem, form.where("doc_to_target"))
-    for doc_id, error in prompts.failures.items():
-        code = _cause(form, prompts.docs[doc_id])
+    problems = {sample.doc_id: sample.problem for sample in prompts.samples if sample.problem is not None}
+    for doc_id, error in {**problems, **prompts.failures}.items():
+        code = "gold_not_a_choice" if doc_id in problems else _cause(prompts.form, prompts.docs[doc_id])
         if code is None:
             raise error
-        place = form.where("doc_to_target" if code == "gold_not_a_choice" else "formats")
-        yield _hit(code, doc_id, error, place)
-
-
-def _hit(code: str, doc_id: int, error: DataError, where: str | None) -> Hit:
-    what = "the answer is none of the choices" if code == "gold_not_a_choice" else "there are more choices than labels"
-    return Hit(doc_id, code, where, what, error.what, error.hint)
+        key, what = "doc_to_target", "the answer is none of the choices"
+        if code == "too_few_labels":
+            key, what = "formats", "there are more choices than labels"
+        yield Hit(doc_id, code, prompts.form.where(key), what, error.what, error.hint)
 
 
 def _cause(form: Form, doc: Doc) -> str | None:
@@ -66,17 +61,13 @@ def _cause(form: Form, doc: Doc) -> str | None:
     return None
 
 
-def choice_findings(prompts: Prompts) -> list[Finding]:
-    """Patterns in lengths and positions that tell the right choice without the question."""
-    return [*_lengths(prompts), *_positions(prompts)]
-
-
 def _single_gold(prompts: Prompts) -> list[Sample]:
     known = prompts.choice_texts
     return [sample for sample in prompts.samples if sample.doc_id in known and len(sample.gold) == 1]
 
 
-def _lengths(prompts: Prompts) -> Iterator[Finding]:
+def length_findings(prompts: Prompts) -> Iterator[Finding]:
+    """Whether the longest or the shortest choice is right far more often than chance."""
     if prompts.shared_choices:  # yes and no have their lengths whatever the question
         return
     form = prompts.form
@@ -91,25 +82,21 @@ def _lengths(prompts: Prompts) -> Iterator[Finding]:
                 if lengths.index(extreme(lengths)) == sample.gold[0]:
                     right += 1
                     example = example or f"doc {sample.doc_id}: {excerpt(texts[sample.gold[0]], 60)}"
-        if len(chances) >= _LEAST and _is_biased(right, chances):
-            chance = sum(chances) / len(chances)
+        chance = sum(chances) / len(chances) if chances else 1.0
+        if len(chances) < _LEAST or right / len(chances) < chance + _LENGTH_LIFT:
+            continue
+        from scipy.stats import binomtest  # here, because it takes a moment to import
+
+        # The test with the mean chance errs on the safe side.
+        if binomtest(right, len(chances), chance, alternative="greater").pvalue < _P_VALUE:
             share = f"{right / len(chances):.0%}; chance is {chance:.0%}"
             what = f"the {name} choice is right in {right} of {len(chances)} documents ({share})"
             place = form.where("doc_to_choice")
             yield Finding.of_form(form, "length_gives_answer_away", place, what, example=example, docs=right)
 
 
-def _is_biased(right: int, chances: list[float]) -> bool:
-    """Whether the count is far above chance; the binomial test with the mean chance errs on the safe side."""
-    from scipy.stats import binomtest
-
-    chance = sum(chances) / len(chances)
-    if right / len(chances) < chance + _LENGTH_LIFT:
-        return False
-    return bool(binomtest(right, len(chances), chance, alternative="greater").pvalue < _P_VALUE)
-
-
-def _positions(prompts: Prompts) -> Iterator[Finding]:
+def position_findings(prompts: Prompts) -> Iterator[Finding]:
+    """Whether one position among the choices is right far more often than chance."""
     samples = _single_gold(prompts)
     if not samples or prompts.form.renderer.several_inputs:
         return
@@ -121,24 +108,22 @@ def _positions(prompts: Prompts) -> Iterator[Finding]:
     golds = [sample.gold[0] for sample in samples if numbers[sample.doc_id] == number > sample.gold[0]]
     if len(golds) < _LEAST or number < 2:
         return
-    counts = Counter(golds)
-    position, most = counts.most_common(1)[0]
+    counts = [golds.count(index) for index in range(number)]
+    most = max(counts)
+    position = counts.index(most)
     skew = (most / len(golds) - 1 / number) / (1 - 1 / number)
-    if skew < (_CLASS_SKEW if classes else _POSITION_SKEW) or not _is_uneven(counts, number):
+    if skew < (_CLASS_SKEW if classes else _POSITION_SKEW):
+        return
+    from scipy.stats import chisquare
+
+    if chisquare(counts).pvalue >= _P_VALUE:
         return
     form = prompts.form
     name = excerpt(prompts.shared_choices[position], 30) if classes else f"{position + 1} of {number}"
     share = f"{most / len(golds):.0%}; chance is {1 / number:.0%}"
     what = f"choice {name} is right in {most} of {len(golds)} documents ({share})"
-    example = f"right: {', '.join(str(counts[index]) for index in range(number))}"
+    example = f"right: {', '.join(map(str, counts))}"
     yield Finding.of_form(form, "skewed_gold", form.where("doc_to_target"), what, example=example, docs=most)
-
-
-def _is_uneven(counts: Counter[int], number: int) -> bool:
-    """Whether a chi-square test of equal frequencies fails."""
-    from scipy.stats import chisquare
-
-    return bool(chisquare([counts[index] for index in range(number)]).pvalue < _P_VALUE)
 
 
 _PLACE = re.compile(
@@ -165,14 +150,6 @@ def refers(choice: str, *, by_place: bool) -> bool:
     return by_label or (by_place and _PLACE.search(choice) is not None)
 
 
-def reference_findings(form: Form, samples: Iterable[Sample]) -> list[Finding]:
-    """Whether choices that speak of others are moved, or get labels that they do not mean."""
-    checks = ReferenceChecks(form)
-    for sample in samples:
-        checks.see(sample)
-    return checks.findings()
-
-
 class ReferenceChecks:
     """Whether choices that speak of others are moved or relabelled by a form, whose samples come one by one."""
 
@@ -181,25 +158,20 @@ class ReferenceChecks:
         self._by_place = form.config.choice_order is not None
         relabelled = form.format is not None and form.format.choice_labels not in (None, "letters")
         self._is_needed = self._by_place or ("labels" in form.config.axes and relabelled)
-        self._first: tuple[int, str] | None = None
-        self._number = 0
+        self._hits: list[tuple[int, str]] = []
 
     def see(self, sample: Sample) -> None:
-        if not self._is_needed:
-            return
-        texts = sample.texts or sample.choices
-        referring = next((text for text in texts if refers(text, by_place=self._by_place)), None)
-        if referring is not None:
-            self._first = self._first or (sample.doc_id, referring)
-            self._number += 1
+        texts = (sample.texts or sample.choices) if self._is_needed else ()
+        referring = (text for text in texts if refers(text, by_place=self._by_place))
+        self._hits += [(sample.doc_id, text) for text in islice(referring, 1)]
 
     def findings(self) -> list[Finding]:
         """The findings about the samples so far."""
-        if self._first is None:
+        if not self._hits:
             return []
-        doc_id, text = self._first
+        doc_id, text = self._hits[0]
         what = "choices speak of other choices, which the variation moves or gives other labels"
-        example = f"doc {doc_id}: {excerpt(text, 60)}; {self._number} documents"
+        example = f"doc {doc_id}: {excerpt(text, 60)}; {len(self._hits)} documents"
         return [Finding.of_task(self.form, "choices_refer", self.form.where("doc_to_choice"), what, example=example)]
 
 
@@ -207,47 +179,29 @@ class ReferenceChecks:
 _SENTINEL = "\ue002answer\ue002"
 
 
-def answer_hits(prompts: Prompts) -> Iterator[Hit]:
-    """Answers in their own prompts, and stop strings in answers or questions."""
-    yield from _visible(prompts)
-    if prompts.form.output_type == "generate_until":
-        yield from _stops(prompts)
-
-
-def _visible(prompts: Prompts) -> Iterator[Hit]:
+def visible_answer_hits(prompts: Prompts) -> Iterator[Hit]:
     """Prompts that change with the answer alone, or that end in the answer."""
     form = prompts.form
     if form.renderer.several_inputs:  # the prompts of a document are its choices
         return
-    names = _answer_columns(prompts)
-    golds = {sample.doc_id: _gold_text(sample) for sample in prompts.samples}
+    # The columns that only the answer reads, not the choices.
+    answer, read_by_choices = columns(form.config.mapping.answer), columns(form.config.mapping.choices)
+    names = [] if answer is None or read_by_choices is None else sorted(answer - read_by_choices)
+    golds = {sample.doc_id: _gold_text(sample).strip() for sample in prompts.samples}
     for probe in prompts.probes:
-        question = prompts.questions[probe.doc_id].rstrip()
-        ends = not prompts.shows_choices and _ends_in(probe, question, golds[probe.doc_id].strip())
+        question, gold = prompts.questions[probe.doc_id].rstrip(), golds[probe.doc_id]
+        # A text of the document that is the answer, and not a sentence with it.
+        is_last = probe.question is not None and values(probe.question)[-1:] == [gold]
+        ends = not prompts.shows_choices and len(gold) > 1 and question.endswith(gold) and is_last
         if ends or (names and _changes_with_answer(prompts, probe, names)):
             place, example = form.where("doc_to_text"), excerpt(question[-60:], 90)
             yield Hit(probe.doc_id, "answer_in_prompt", place, "the prompt has its answer", example)
-
-
-def _ends_in(probe: Probe, question: str, gold: str) -> bool:
-    """Whether the question ends in a text of the document that is the answer, and not in a sentence with it."""
-    if len(gold) < 2 or probe.question is None or not question.endswith(gold):
-        return False
-    return values(probe.question)[-1:] == [gold]
 
 
 def _gold_text(sample: Sample) -> str:
     if sample.choices:
         return sample.choices[sample.gold[0]] if sample.gold and sample.gold[0] < len(sample.choices) else ""
     return str(sample.references[0]) if sample.references else ""
-
-
-def _answer_columns(prompts: Prompts) -> list[str]:
-    """The columns that only the answer reads, not the choices."""
-    mapping = prompts.form.config.mapping
-    answer = columns(mapping.answer) if mapping.answer is not None else None
-    choice_columns = columns(mapping.choices) if mapping.choices is not None else frozenset()
-    return [] if answer is None or choice_columns is None else sorted(answer - choice_columns)
 
 
 def _changes_with_answer(prompts: Prompts, probe: Probe, names: list[str]) -> bool:
@@ -282,33 +236,34 @@ def _stop_strings(form: Form) -> list[str]:
     return [stop for stop in form.generation_kwargs.get("until") or () if isinstance(stop, str)]
 
 
-def _stops(prompts: Prompts) -> Iterator[Hit]:
+def stop_hits(prompts: Prompts) -> Iterator[Hit]:
     """Stop strings in what a model is to write, and, but for white space, in the texts of questions."""
     form = prompts.form
+    if form.output_type != "generate_until":
+        return
     stops, place = _stop_strings(form), form.where(*_UNTIL)
     compared = form.compares and not form.config.unsafe_code  # the reference of code may be its tests
-    for sample in prompts.samples if compared else ():
-        answers = [str(text).strip() for text in sample.references]
-        stop, text = next(((stop, text) for stop in stops for text in answers if _cuts(stop, text)), ("", ""))
-        if stop:
-            finding, shown = f"the stop string {excerpt(stop, 30)} is in the answer", _around(text, stop)
-            yield Hit(sample.doc_id, "stop_in_answer", place, finding, shown)
-    for probe in prompts.probes:
-        texts = [] if probe.question is None else values(probe.question)
-        stop, text = next(((stop, text) for stop in stops if stop.strip() for text in texts if stop in text), ("", ""))
-        if stop:
-            finding, shown = f"the stop string {excerpt(stop, 30)} is in the text of the question", _around(text, stop)
-            yield Hit(probe.doc_id, "stop_in_prompt", place, finding, shown)
+    samples = prompts.samples if compared else ()
+    answers = {sample.doc_id: [str(text).strip() for text in sample.references] for sample in samples}
+    questions = {probe.doc_id: values(probe.question or "") for probe in prompts.probes}
+    for code, part, texts_by_doc, spoils in (
+        ("stop_in_answer", "the answer", answers, _cuts),
+        ("stop_in_prompt", "the text of the question", questions, _occurs),
+    ):
+        for doc_id, texts in texts_by_doc.items():
+            stop, text = next(((stop, text) for stop in stops for text in texts if spoils(stop, text)), ("", ""))
+            if stop:
+                at, what = text.index(stop), f"the stop string {excerpt(stop, 30)} is in {part}"
+                yield Hit(doc_id, code, place, what, excerpt(text[max(0, at - 30) : at + 30], 80))
+
+
+def _occurs(stop: str, text: str) -> bool:
+    return bool(stop.strip() and stop in text)
 
 
 def _cuts(stop: str, text: str) -> bool:
     """Whether a stop string cuts a text before its end; one at the very end is there to end it."""
     return bool(stop in text and text.partition(stop)[2].strip())
-
-
-def _around(text: str, part: str) -> str:
-    at = text.index(part)
-    return excerpt(text[max(0, at - 30) : at + 30], 80)
 
 
 def stop_findings(prompts: Prompts) -> list[Finding]:

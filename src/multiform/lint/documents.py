@@ -163,49 +163,42 @@ def _finding(form: Form, code: str, key: str | None, what: str, example: str, **
     return Finding.of_task(form, code, form.where(*filter(None, [key])), what, example=example, **details)
 
 
-_Check: TypeAlias = _MixedAnswers | _LabelNames | _DocumentCheck
-
-
-def _checks(form: Form, fields: FieldMapping) -> Iterator[_Check]:
+def _checks(form: Form, fields: FieldMapping) -> Iterator[_MixedAnswers | _LabelNames | _DocumentCheck]:
     """The checks that apply to the documents of a task with these fields."""
     answer = columns(fields.answer)
     if answer and fields.choices is not None:
         yield _MixedAnswers(sorted(answer))
-        what = "documents with several right choices"
-        yield _DocumentCheck("several_right", "doc_to_target", what, _several_right(sorted(answer)), level="info")
-    if isinstance(fields.choices, list) and _are_texts(fields.choices) and fields.answer in (answer or ()):
+        what, problem = "documents with several right choices", _bad_value(sorted(answer), _is_several)
+        yield _DocumentCheck("several_right", "doc_to_target", what, problem, level="info")
+    listed = isinstance(fields.choices, list) and all(isinstance(choice, str) for choice in fields.choices)
+    if isinstance(fields.choices, list) and listed and fields.answer in (answer or ()):
         yield _LabelNames(fields.choices, str(fields.answer))
     what = "documents that a column marks as part of a smaller set"
-    yield _DocumentCheck("marked_subset", "test_split", what, _marked_subset, level="info")
+    yield _DocumentCheck("marked_subset", "test_split", what, _bad_value(_SUBSETS, _is_mark), level="info")
     if columns(fields.choices):
         texts = Field.of(fields.choices)
         what = "documents with the same choice twice"
         yield _DocumentCheck("duplicate_choices", "doc_to_choice", what, _duplicate_choices(texts))
         what = "documents with choices that are null, empty or N/A"
         yield _DocumentCheck("filler_choices", "doc_to_choice", what, _filler_choices(texts))
-    if not form.has_media:
-        yield from _row_checks(fields, form.config.doc_to_turns)
+    if not form.has_media:  # images and audio would have to be compared
+        specs = (fields.question, fields.choices, fields.answer, fields.context, form.config.doc_to_turns)
+        read = [columns(spec) for spec in specs]
+        known = None if None in read else sorted(frozenset().union(*(names for names in read if names)))
+        what = "documents that repeat another in every column that the task reads"
+        yield _DocumentCheck("duplicate_rows", None, what, _duplicate_rows(known or None))
+        if question := columns(fields.question):
+            problem = _empty_question(sorted(question))
+            yield _DocumentCheck("empty_question", "doc_to_text", "documents with an empty question", problem)
     if answer and (form.output_type != "generate_until" or not form.compares or form.needs_references):
         problem = _missing_answer(sorted(answer))
         yield _DocumentCheck("unlabelled", "doc_to_target", "documents without an answer", problem, of_most=True)
     shown = sorted(_shown(fields.question) | _shown(fields.context))
     if shown:
-        what, problem = "documents with a placeholder in place of a text", _bad_text(shown, _is_placeholder)
+        what, problem = "documents with a placeholder in place of a text", _bad_value(shown, _is_placeholder)
         yield _DocumentCheck("placeholder", "doc_to_text", what, problem)
-        what, problem = "documents in which a column spells out a list", _bad_text(shown, _spells_list)
+        what, problem = "documents in which a column spells out a list", _bad_value(shown, _spells_list)
         yield _DocumentCheck("list_as_text", "doc_to_text", what, problem)
-
-
-def _row_checks(fields: FieldMapping, turns: FieldSpec) -> Iterator[_DocumentCheck]:
-    """The checks of whole rows, in which images and audio would have to be compared."""
-    specs = (fields.question, fields.choices, fields.answer, fields.context, turns)
-    read = [columns(spec) for spec in specs]
-    known = None if None in read else sorted(frozenset().union(*(names for names in read if names)))
-    what = "documents that repeat another in every column that the task reads"
-    yield _DocumentCheck("duplicate_rows", None, what, _duplicate_rows(known or None))
-    if question := columns(fields.question):
-        problem = _empty_question(sorted(question))
-        yield _DocumentCheck("empty_question", "doc_to_text", "documents with an empty question", problem)
 
 
 #: What datasets write where a text is missing: PAWS-X has "NS" for sentences that could not be translated.
@@ -274,37 +267,30 @@ def _missing_answer(names: Sequence[str]) -> _Problem:
     return problem
 
 
-def _several_right(names: Sequence[str]) -> _Problem:
+def _bad_value(names: Sequence[str], is_bad: Callable[[Any], bool]) -> _Problem:
+    """Documents with a bad value in one of the columns."""
+
     def problem(doc_id: int, doc: Doc) -> str | None:
-        name = next((name for name in names if isinstance(doc.get(name), list) and len(doc[name]) > 1), None)
+        name = next((name for name in names if is_bad(doc.get(name))), None)
         return None if name is None else f"doc {doc_id}: {name} is {excerpt(doc[name], 40)}"
 
     return problem
 
 
-def _marked_subset(doc_id: int, doc: Doc) -> str | None:
-    name = next((name for name in _SUBSETS if doc.get(name) in (1, True)), None)
-    return None if name is None else f"doc {doc_id}: {name} is {doc[name]}"
+def _is_several(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 1
 
 
-def _are_texts(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, str) for value in values)
+def _is_mark(value: Any) -> bool:
+    return value in (1, True)
 
 
-def _is_placeholder(text: str) -> bool:
-    return text.strip().lower() in _PLACEHOLDERS
+def _is_placeholder(value: Any) -> bool:
+    return isinstance(value, str) and value.strip().lower() in _PLACEHOLDERS
 
 
-def _spells_list(text: str) -> bool:
-    return text.startswith(("['", '["', "[{", "{'"))
-
-
-def _bad_text(names: Sequence[str], is_bad: Callable[[str], bool]) -> _Problem:
-    def problem(doc_id: int, doc: Doc) -> str | None:
-        name = next((name for name in names if isinstance(doc.get(name), str) and is_bad(doc[name])), None)
-        return None if name is None else f"doc {doc_id}: {name} is {excerpt(doc[name], 40)}"
-
-    return problem
+def _spells_list(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(("['", '["', "[{", "{'"))
 
 
 def _shown(spec: FieldSpec) -> frozenset[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from multiform.errors import ConfigError, UsageError, nearest
 from multiform.forms import Form
+from multiform.lint.prompts import Prompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,6 @@ class Explanation:
 
     def __str__(self) -> str:
         return f"{self.meaning}\n\nWhy: {self.why}\nFix: {self.fix}"
-
-    @property
-    def hint(self) -> str:
-        """What to do, as the end of a message."""
-        return self.fix[0].lower() + self.fix[1:].removesuffix(".")
 
 
 #: Every code of a finding, with its explanation.
@@ -71,7 +67,8 @@ class Finding:
     @property
     def hint(self) -> str:
         """What to do about it."""
-        return self.advice or CODES[self.code].hint
+        fix = CODES[self.code].fix
+        return self.advice or fix[0].lower() + fix[1:].removesuffix(".")
 
     def __str__(self) -> str:
         place = (f"{self.where}: " if self.where else "") + (f"{self.form}: " if "@" in self.form else "")
@@ -106,17 +103,19 @@ class Hit:
     advice: str | None = None
 
 
-def as_findings(hits: Iterable[Hit], total: int, *, task: str, form: str = "") -> list[Finding]:
-    """The hits of `total` documents as findings, with the first document of each as its example."""
+def as_findings(hits: Iterable[Hit], prompts: Prompts, *, of_task: bool = False) -> list[Finding]:
+    """The hits of some documents as findings, with the first document of each as its example."""
     groups: dict[tuple[str, str | None, str], dict[int, Hit]] = {}
     for hit in hits:
         groups.setdefault((hit.code, hit.where, hit.what), {}).setdefault(hit.doc_id, hit)
     findings = []
     for (code, where, what), by_doc in groups.items():
         number, first = len(by_doc), next(iter(by_doc.values()))
-        finding = Finding(code=code, task=task, form=form, where=where, what=f"{what}: {number} of {total} documents")
         example = f"doc {first.doc_id}: {first.example}" if first.example else f"doc {first.doc_id}"
-        findings.append(replace(finding, example=example, advice=first.advice, docs=number))
+        details = {"example": example, "advice": first.advice, "docs": number}
+        make_finding = Finding.of_task if of_task else Finding.of_form
+        counted = f"{what}: {number} of {len(prompts.docs)} documents"
+        findings.append(make_finding(prompts.form, code, where, counted, **details))
     return findings
 
 
@@ -143,11 +142,9 @@ def summary(findings: Iterable[Finding]) -> list[tuple[Level, str]]:
     by_code: dict[str, dict[str, Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, {}).setdefault(finding.task, finding)
-    return [_line(list(by_task.values())) for by_task in by_code.values()]
-
-
-def _line(findings: list[Finding]) -> tuple[Level, str]:
-    first, *rest = findings
-    names = ", ".join(finding.task for finding in rest[:3]) + (", ..." if len(rest) > 3 else "")
-    also = f"; so for {len(rest)} more: {names}" if rest else ""
-    return first.level, f"{first}{also}"
+    lines = []
+    for by_task in by_code.values():
+        first, *rest = by_task.values()
+        names = ", ".join(finding.task for finding in rest[:3]) + (", ..." if len(rest) > 3 else "")
+        lines.append((first.level, f"{first}; so for {len(rest)} more: {names}" if rest else str(first)))
+    return lines

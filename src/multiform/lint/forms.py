@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from multiform.errors import ConfigError, UsageError, excerpt
 from multiform.fields import Doc
-from multiform.formats.base import FormatConfig
-from multiform.formats.localization import ENGLISH, NATIVE, LocalWords, local_words, localize, task_language
+from multiform.formats.localization import ENGLISH, NATIVE, local_words, localize, task_language
 from multiform.forms import Form, Sample
 from multiform.lint.answers import (
     ReferenceChecks,
-    answer_hits,
-    choice_findings,
     description_findings,
     gold_hits,
-    reference_findings,
+    length_findings,
+    position_findings,
     stop_findings,
+    stop_hits,
+    visible_answer_hits,
 )
 from multiform.lint.documents import DocumentChecks, stated_fields
 from multiform.lint.findings import Finding, as_findings, drop_silenced, silenced_codes
@@ -30,11 +30,10 @@ from multiform.models import Model
 
 def lint_tasks(forms: Iterable[tuple[Form, Iterable[tuple[int, Doc]]]]) -> list[Finding]:
     """The findings about several forms; documents that forms of a task read in the same way are checked once."""
-    given = list(forms)
-    lint = TasksLint([form for form, _ in given])
-    for form, docs in given:
-        for doc_id, doc in docs if form.name in lint.checks else ():
-            lint.checks[form.name].see(doc_id, doc)
+    docs_of = list(forms)
+    lint = TasksLint([form for form, _ in docs_of])
+    for form, docs in docs_of:
+        lint.see_docs(form, docs)
     return lint.findings()
 
 
@@ -43,23 +42,21 @@ class TasksLint:
 
     def __init__(self, forms: Sequence[Form]) -> None:
         self.forms = forms
+        #: The checks of choices that speak of others.
+        self.references = {form.name: ReferenceChecks(form) for form in forms}
+        alike = {repr((form.task_name, stated_fields(form))): form for form in reversed(forms)}
         #: The checks of documents, for the first of the forms that read them in the same way.
-        self.checks: dict[str, DocumentChecks] = {}
-        #: The checks of choices that speak of others, for forms whose variation may move them.
-        self._references = {form.name: ReferenceChecks(form) for form in forms if form.config.axes}
-        checked: set[str] = set()
-        for form in forms:
-            alike = repr((form.task_name, stated_fields(form)))
-            if alike not in checked:
-                self.checks[form.name] = DocumentChecks(form)
-            checked.add(alike)
+        self.checks = {form.name: DocumentChecks(form) for form in alike.values()}
 
     def see(self, form: Form, sample: Sample) -> None:
         """Check a sample of a form."""
-        if form.name in self.checks:
-            self.checks[form.name].see(sample.doc_id, sample.doc)
-        if form.name in self._references:
-            self._references[form.name].see(sample)
+        self.see_docs(form, [(sample.doc_id, sample.doc)])
+        self.references[form.name].see(sample)
+
+    def see_docs(self, form: Form, docs: Iterable[tuple[int, Doc]]) -> None:
+        """Check documents of a form, unless another form of the task reads them in the same way."""
+        for doc_id, doc in docs if form.name in self.checks else ():
+            self.checks[form.name].see(doc_id, doc)
 
     def findings(self) -> list[Finding]:
         """The findings about the forms, and about their documents and samples so far."""
@@ -68,9 +65,7 @@ class TasksLint:
             issues = fewshot_findings(form)
             if form.name in self.checks:
                 issues = [*self.checks[form.name].findings(), *issues, *_revision_findings(form)]
-            issues += answer_base_findings(form)
-            if form.name in self._references:
-                issues += self._references[form.name].findings()
+            issues += [*answer_base_findings(form), *self.references[form.name].findings()]
             # The codes that a task silences are checked even if nothing was found.
             findings += drop_silenced(form, issues) if issues or form.config.lint_ignore else []
         return list({(finding.task, finding.code, finding.what): finding for finding in findings}.values())
@@ -80,9 +75,8 @@ def _revision_findings(form: Form) -> list[Finding]:
     """Whether the dataset of a task comes from the hub at a revision that may move."""
     path, source = form.config.dataset_path, form.config.stated.source
     bases = [*([] if source is None else [source.file.parent]), Path.cwd()]
-    if not path or path.count("/") != 1 or any((base / path).exists() for base in bases):
-        return []  # not a dataset of the hub
-    if form.config.dataset_kwargs.get("revision") not in (None, "main"):
+    is_local = not path or path.count("/") != 1 or any((base / path).exists() for base in bases)
+    if is_local or form.config.dataset_kwargs.get("revision") not in (None, "main"):
         return []
     what = "the dataset's rows are those of the day on which it is downloaded"
     return [Finding.of_task(form, "unpinned_revision", form.where("dataset_path"), what, level="info")]
@@ -90,14 +84,13 @@ def _revision_findings(form: Form) -> list[Finding]:
 
 def fewshot_findings(form: Form) -> list[Finding]:
     """Whether few-shot examples are drawn from the documents that are evaluated."""
-    fewshot = form.fewshot
-    if not form.num_fewshot or form.output_type == "loglikelihood_rolling":
+    fewshot, drawn = form.fewshot, form.fewshot_split
+    listed = fewshot.split is None and fewshot.samples is not None
+    if not form.num_fewshot or form.output_type == "loglikelihood_rolling" or listed:
         return []
-    if (fewshot.split is None and fewshot.samples is not None) or fewshot.process_docs is not form.config.process_docs:
+    by_code = form.source.has_own_docs or {"fewshot_docs", "eval_docs"} & form.hooks.keys()
+    if by_code or fewshot.process_docs is not form.config.process_docs:
         return []
-    if form.source.has_own_docs or {"fewshot_docs", "eval_docs"} & form.hooks.keys():
-        return []  # the task's own code chooses the documents
-    drawn = form.fewshot_split
     evaluated, dataset = form.source.eval_split, form.source.dataset
     if drawn is None or not dataset.same_rows(drawn, evaluated):
         return []
@@ -105,7 +98,7 @@ def fewshot_findings(form: Form) -> list[Finding]:
     place = form.where_stated("fewshot_split", "num_fewshot")
     what = "few-shot examples are drawn from the documents that are evaluated"
     advice = (
-        f"set fewshot_split to another one: {', '.join(other_splits)}" if other_splits else "add a split of examples"
+        "set fewshot_split to another one: " + ", ".join(other_splits) if other_splits else "add a split of examples"
     )
     example = f"split '{drawn}', of which each document's own is left out"
     return [Finding.of_task(form, "shots_from_evaluated_split", place, what, example=example, advice=advice)]
@@ -126,69 +119,64 @@ _ROOM_TO_THINK = 1024
 
 def model_findings(model: Model, forms: Sequence[Form], *, apply_chat_template: bool) -> list[Finding]:
     """Whether a chat model is run without its template, or forms are not meant for a model of this kind."""
-    template = model.chat_template_text()
+    template, place = model.chat_template_text(), f"model '{model.name}'"
     written = [form for form in forms if form.output_type == "generate_until"]
+    findings: list[Finding] = []
     if template is None:
+        what = "it has no chat template, and the format gives instructions to a chat model"
         # Only models with a tokenizer say whether they have a template.
-        return _instruction_findings(model, written) if model.tokenizer_info() else []
-    if apply_chat_template:
-        return [finding for form in written for finding in _thinking_findings(model, form, template)]
-    if all(form.output_type == "loglikelihood_rolling" for form in forms):
-        return []
-    what = "it has a chat template, and the prompts are written without it"
-    return [Finding(code="chat_template_unused", where=f"model '{model.name}'", what=what)]
+        for form in written if model.tokenizer_info() else ():
+            if form.format is not None and form.format.meant_for == "chat":
+                finding = Finding.of_form(form, "instructed_base_model", place, what, level="info")
+                findings += drop_silenced(form, [finding])
+    elif apply_chat_template:
+        thinks = "think" in template and '"enable_thinking": false' not in model.chat_template_name()
+        for form in written if thinks else ():
+            findings += drop_silenced(form, _thinking_findings(place, form))
+    elif any(form.output_type != "loglikelihood_rolling" for form in forms):
+        what = "it has a chat template, and the prompts are written without it"
+        findings.append(Finding(code="chat_template_unused", where=place, what=what))
+    return findings
 
 
-def _instruction_findings(model: Model, forms: Sequence[Form]) -> list[Finding]:
-    """Formats for chat models, asked of a model without a chat template."""
-    meant = [form for form in forms if form.format is not None and form.format.meant_for == "chat"]
-    place, what = f"model '{model.name}'", "it has no chat template, and the format gives instructions to a chat model"
-    return [
-        Finding.of_form(form, "instructed_base_model", place, what, level="info")
-        for form in meant
-        if "instructed_base_model" not in silenced_codes(form)
-    ]
-
-
-def _thinking_findings(model: Model, form: Form, template: str) -> list[Finding]:
+def _thinking_findings(place: str, form: Form) -> Iterator[Finding]:
     """A prefilled answer or a small limit of tokens, for a model that thinks."""
-    is_off = '"enable_thinking": false' in model.chat_template_name()
-    if "think" not in template or is_off:
-        return []
-    limit, prefix = form.generation_kwargs.get("max_gen_toks"), form.config.gen_prefix
-    place, problems = f"model '{model.name}'", dict[str, str]()
+    limit, prefix, what = form.generation_kwargs.get("max_gen_toks"), form.config.gen_prefix, "its chat template has"
     if prefix:
-        problems["prefilled_thought"] = f"the prompt begins the answer with {prefix!r}"
+        problem = f"{what} thoughts, and the prompt begins the answer with {prefix!r}"
+        yield Finding.of_form(form, "prefilled_thought", place, problem)
     if isinstance(limit, int) and limit < _ROOM_TO_THINK:
-        problems["little_room_to_think"] = f"completions end at {limit} tokens"
-    return [
-        Finding.of_form(form, code, place, f"its chat template has thoughts, and {problem}")
-        for code, problem in problems.items()
-        if code not in silenced_codes(form)
-    ]
+        problem = f"{what} thoughts, and completions end at {limit} tokens"
+        yield Finding.of_form(form, "little_room_to_think", place, problem)
 
 
 def corpus_findings(forms: Iterable[Form]) -> list[Finding]:
     """Whether tasks request decontamination in a run without a corpus."""
-    what = "nothing is decontaminated without a corpus"
-    return [
-        Finding.of_task(form, "no_corpus", form.where("should_decontaminate"), what, level="info")
-        for form in forms
-        if form.config.should_decontaminate and "no_corpus" not in silenced_codes(form)
-    ]
+    what, findings = "nothing is decontaminated without a corpus", list[Finding]()
+    for form in forms:
+        if form.config.should_decontaminate:
+            finding = Finding.of_task(form, "no_corpus", form.where("should_decontaminate"), what, level="info")
+            findings += drop_silenced(form, [finding])
+    return findings
 
 
 def language_findings(form: Form) -> list[Finding]:
     """Whether English words of a format stand around questions, or beside its own words, in another language."""
-    format, stated = form.format, form.metadata.get("language")
+    format = form.format
     if format is None:
         return []
     if format.language not in (None, ENGLISH):
-        return _instruction_language_findings(form, format, local_words(format.language))
-    if format.language is not None or stated in (None, ENGLISH):
-        return []
+        if not format.instruction or format.instruction != type(format).instruction:
+            return []
+        name = local_words(format.language).name
+        what = f"the words of the format are {name}, and its instruction is English: it has no translation"
+        details = {
+            "example": excerpt(format.instruction),
+            "advice": "write an instruction of your own in formats, or select mcqa, generate or cot",
+        }
+        return [Finding.of_form(form, "mixed_languages", form.where("formats"), what, **details)]
     native = task_language(form.metadata)
-    if native is None or native == ENGLISH:
+    if format.language is not None or native is None or ENGLISH in (native, form.metadata.get("language")):
         return []
     try:
         local = localize(format, local_words(native))
@@ -200,25 +188,10 @@ def language_findings(form: Form) -> list[Finding]:
         if text and text not in (local.question_prefix, local.answer_prompt, local.instruction)
     )
     what = f"the task is in {local_words(native).name}, and the words of its prompts are English"
-    advice = f"select {form.task_name}@{_with_language(form.format_label or format.format_name)}"
+    name, bracket, axes = (form.format_label or format.format_name).partition("[")
+    advice = f"select {form.task_name}@{name}:{NATIVE}{bracket}{axes}"
     details = {"example": excerpt(english), "advice": advice, "level": "info"}
     return [Finding.of_form(form, "mixed_languages", form.where("formats"), what, **details)]
-
-
-def _instruction_language_findings(form: Form, format: FormatConfig, words: LocalWords) -> list[Finding]:
-    """Whether the instruction of a format in another language is still the built-in English one."""
-    if not format.instruction or format.instruction != type(format).instruction:
-        return []
-    what = f"the words of the format are {words.name}, and its instruction is English: it has no translation"
-    advice = "write an instruction of your own in formats, or select mcqa, generate or cot"
-    place, example = form.where("formats"), excerpt(format.instruction)
-    return [Finding.of_form(form, "mixed_languages", place, what, example=example, advice=advice)]
-
-
-def _with_language(label: str) -> str:
-    """The label of a format, of a variation as well, with the language of the task."""
-    name, bracket, axes = label.partition("[")
-    return f"{name}:{NATIVE}{bracket}{axes}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,29 +221,31 @@ def lint_form(form: Form, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer 
     ignored = silenced_codes(form)
     rows = list(docs)
     prompts = render(form, rows, template if chat else None)
-    name, base = form.name, form.task_name
     checks = DocumentChecks(form)
     for doc_id, doc in rows:
         checks.see(doc_id, doc)
     findings = [*checks.findings(), *fewshot_findings(form), *_revision_findings(form)]
     findings += answer_base_findings(prompts.form)
-    findings += as_findings(gold_hits(prompts), prompts.total, task=base, form=name)
-    findings += choice_findings(prompts)
-    findings += reference_findings(form, prompts.samples)
-    findings += as_findings(space_hits(prompts), prompts.total, task=base, form=name)
+    findings += as_findings(gold_hits(prompts), prompts)
+    findings += [*length_findings(prompts), *position_findings(prompts)]
+    references = ReferenceChecks(form)
+    for sample in prompts.samples:
+        references.see(sample)
+    findings += references.findings()
+    findings += as_findings(space_hits(prompts), prompts)
     findings += shot_findings(prompts)
     if not any(finding.code == "shots_from_evaluated_split" for finding in findings):
-        findings += as_findings(pool_hits(prompts), prompts.total, task=base)
-    findings += as_findings(answer_hits(prompts), prompts.total, task=base, form=name)
+        findings += as_findings(pool_hits(prompts), prompts, of_task=True)
+    findings += as_findings([*visible_answer_hits(prompts), *stop_hits(prompts)], prompts)
     findings += stop_findings(prompts)
     findings += description_findings(prompts)
     findings += language_findings(form)
     if tokenizer is not None:
         findings += token_findings(prompts, tokenizer)
-        findings += as_findings(token_hits(prompts, tokenizer), prompts.total, task=base, form=name)
+        findings += as_findings(token_hits(prompts, tokenizer), prompts)
     return FormFindings(
-        form=name,
-        docs=prompts.total,
+        form=form.name,
+        docs=len(rows),
         findings=tuple(finding for finding in findings if finding.code not in ignored),
         silenced=tuple(finding for finding in findings if finding.code in ignored),
     )

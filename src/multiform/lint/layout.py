@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from os.path import commonprefix
+from typing import TypeAlias
 
 from multiform.errors import MultiformError, excerpt
 from multiform.fields import Doc
 from multiform.forms import Form
 from multiform.forms.renderer import Renderer
 from multiform.lint.findings import Finding, Hit
-from multiform.lint.prompts import Literal, Probe, Prompts, Shot, literals
+from multiform.lint.prompts import Probe, Prompts, Shot, literals
 from multiform.prompts.prompt import Turn
 from multiform.requests import Completion, GenerationRequest, Instance, LoglikelihoodRequest
 from multiform.scoring.filters import INVALID
@@ -57,27 +57,17 @@ def space_hits(prompts: Prompts) -> Iterator[Hit]:
 def _template_faults(probe: Probe) -> Iterator[tuple[str, str]]:
     """The faults of a question where its template meets the texts of the document, each with the place in it."""
     for part in literals(probe.question) if probe.question is not None else ():
-        around = part.before[-12:] + part.text + part.after[:12]
-        for code in _faults(part):
-            yield code, around
-
-
-def _faults(part: Literal) -> Iterator[str]:
-    left, right = part.before[-1:], part.after[:1]
-    text = left + part.text + right
-    if _DOUBLED.search(text):
-        yield "doubled_space"
-    if _LINE_END.search(left + part.text):
-        yield "trailing_space"
-    if right and part.text and _wants_space(part.text[-1], right):
-        yield "missing_space"
-    if left and _begins_section(part) and _wants_space(left, part.text[:1] or right):
-        yield "glued_sections"
-
-
-def _begins_section(part: Literal) -> bool:
-    """Whether a text of the document is followed by another one, or by a word that begins something new."""
-    return not part.text or part.text[0].isupper() or _LABEL.match(part.text) is not None
+        text, left, right = part.text, part.before[-1:], part.after[:1]
+        around = part.before[-12:] + text + part.after[:12]
+        if _DOUBLED.search(left + text + right):
+            yield "doubled_space", around
+        if _LINE_END.search(left + text):
+            yield "trailing_space", around
+        if _wants_space(text[-1:], right):
+            yield "missing_space", around
+        # Another text of the document follows, or a word that begins something new.
+        if (not text or text[0].isupper() or _LABEL.match(text)) and _wants_space(left, text[:1] or right):
+            yield "glued_sections", around
 
 
 def _wants_space(before: str, after: str) -> bool:
@@ -124,7 +114,9 @@ def _request_hits(prompts: Prompts) -> Iterator[Hit]:
                     message = "an answer ends in a space" if code == "trailing_space" else None
                     hint = change if code == "missing_space" else f"remove it, or change {delimiter}"
                     yield _hit(code, form.where(key), sample.doc_id, example, hint, message)
-            elif isinstance(request, GenerationRequest) and _ends_in_space(request.context, sample.gen_prefix, prompts):
+            elif isinstance(request, GenerationRequest) and request.context[-1:] in (" ", "\t"):
+                if prompts.chat and not sample.gen_prefix:
+                    continue  # the end of a chat is the chat template's
                 place = form.where("gen_prefix" if sample.gen_prefix else "doc_to_text")
                 message, example = "the prompt ends in a space", request.context[-30:]
                 yield _hit("trailing_space", place, sample.doc_id, example, "remove it", message)
@@ -145,11 +137,6 @@ def _border_faults(context: str, continuation: str, prompts: Prompts) -> Iterato
         yield "trailing_space", answers, continuation[-30:]
 
 
-def _ends_in_space(context: str, gen_prefix: str, prompts: Prompts) -> bool:
-    """Whether a model has to write after a space; the end of a chat is the chat template's, but for a prefix."""
-    return context[-1:] in (" ", "\t") and (bool(gen_prefix) or not prompts.chat)
-
-
 def _hit(code: str, where: str | None, doc_id: int, example: str, advice: str, what: str | None = None) -> Hit:
     return Hit(doc_id, code, where, what or _WHAT[code], excerpt(example, 90), advice)
 
@@ -164,31 +151,30 @@ _LONG = 3
 
 def shot_findings(prompts: Prompts) -> list[Finding]:
     """The findings about the few-shot examples of a form."""
-    if not prompts.shots:
-        return []
-    return [*_layout(prompts), *_border(prompts), *_answers(prompts)]
+    return [*_layout(prompts), *_border(prompts), *_answers(prompts)] if prompts.shots else []
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """The common beginning and end of several texts, apart from white space."""
+#: The common beginning and end of several texts, apart from white space.
+_Frame: TypeAlias = tuple[str, str]
 
-    begin: str
-    end: str
 
-    @classmethod
-    def of(cls, beginnings: Sequence[str], ends: Sequence[str]) -> _Frame:
-        backwards = [_one_line(end)[::-1] for end in ends]
-        return cls(commonprefix(list(map(_one_line, beginnings))), commonprefix(backwards)[::-1])  # noqa: RUF071
+def _frame(beginnings: Sequence[str], ends: Sequence[str]) -> _Frame:
+    backwards = [_one_line(end)[::-1] for end in ends]
+    return commonprefix(list(map(_one_line, beginnings))), commonprefix(backwards)[::-1]  # noqa: RUF071
 
-    def lacking(self, texts: Sequence[str]) -> str | None:
-        """The part of the frame that none of the texts has."""
-        spaced = [_one_line(text) for text in texts]
-        if _is_layout(self.end) and not any(self.end.strip() in text for text in spaced):
-            return self.end
-        if _is_layout(self.begin) and not any(text.startswith(self.begin.strip()) for text in spaced):
-            return self.begin
-        return None
+
+def _text_frame(texts: Sequence[str]) -> _Frame:
+    distinct = list(dict.fromkeys(texts))
+    return _frame(distinct, distinct) if len(distinct) >= _LEAST else ("", "")
+
+
+def _missing_part(frame: _Frame, texts: Sequence[str]) -> str | None:
+    """The part of a frame that none of the texts has."""
+    spaced, (begin, end) = [_one_line(text) for text in texts], frame
+    if _is_layout(end) and not any(end.strip() in text for text in spaced):
+        return end
+    lacks_begin = not any(text.startswith(begin.strip()) for text in spaced)
+    return begin if lacks_begin and _is_layout(begin) else None
 
 
 def _one_line(text: str) -> str:
@@ -207,28 +193,21 @@ def _layout(prompts: Prompts) -> Iterator[Finding]:
     questions = list(prompts.questions.values())
     examples = [shot.question.content for shot in prompts.shots]
     solved = [shot.question.content + shot.question.after + shot.answer.content for shot in prompts.shots]
+    # The text of the template around the questions, or what all have in common if that is not known.
+    parts = [list(literals(probe.question)) for probe in prompts.probes if probe.question is not None]
+    if len(parts) < len(questions):
+        question_frame = _text_frame(questions)
+    else:
+        question_frame = _frame([first.text for first, *_ in parts], [last.text for *_, last in parts])
     for frame, others, (whose, other) in (
-        (_question_frame(prompts, questions), solved, ("questions", "examples")),
+        (question_frame, solved, ("questions", "examples")),
         (_text_frame(examples), questions, ("examples", "questions")),
     ):
-        missing = frame.lacking(others)
+        missing = _missing_part(frame, others)
         if missing is not None:
             problem = f"all {whose} have {excerpt(missing[-40:], 60)}, and none of the {other} has it"
             yield _finding(prompts, problem, f"an example: {excerpt(examples[0][-60:], 90)}")
             return
-
-
-def _question_frame(prompts: Prompts, questions: Sequence[str]) -> _Frame:
-    """The text of the template around the questions, or what all have in common if that is not known."""
-    frames = [list(literals(probe.question)) for probe in prompts.probes if probe.question is not None]
-    if len(frames) < len(questions):
-        return _text_frame(questions)
-    return _Frame.of([first.text for first, *_ in frames], [last.text for *_, last in frames])
-
-
-def _text_frame(texts: Sequence[str]) -> _Frame:
-    distinct = list(dict.fromkeys(texts))
-    return _Frame.of(distinct, distinct) if len(distinct) >= _LEAST else _Frame("", "")
 
 
 def _border(prompts: Prompts) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ Marks around the parts of a question that come from its document distinguish the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -31,49 +31,23 @@ class Literal:
 
 
 def mark(value: Any) -> Any:
-    """The value with marks around each of its texts, within the white space at its ends.
+    """The value with marks around each of its texts, however nested.
 
-    White space stays outside, so that stripping has the same effect on a marked text.
-    """
-    return map_texts(value, _mark)
-
-
-def map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """The value with a function applied to each of its texts, however nested; keys stay.
-
-    >>> map_texts({"q": "why", "choices": ["a", 2]}, str.upper)
-    {'q': 'WHY', 'choices': ['A', 2]}
+    White space at the ends of a text stays outside, so that stripping has the same effect on a marked text.
     """
     if isinstance(value, str):
-        return change(value)
+        core = value.strip()
+        start = value.index(core)
+        return f"{value[:start]}{_OPEN}{core}{_CLOSE}{value[start + len(core) :]}"
     if isinstance(value, Mapping):
-        return {key: map_texts(item, change) for key, item in value.items()}
-    if isinstance(value, list):
-        return [map_texts(item, change) for item in value]
-    return value
-
-
-def _mark(text: str) -> str:
-    core = text.strip()
-    start = text.index(core)
-    return f"{text[:start]}{_OPEN}{core}{_CLOSE}{text[start + len(core) :]}"
-
-
-def remove_marks(text: str) -> str:
-    """The text without marks."""
-    return text.replace(_OPEN, "").replace(_CLOSE, "")
-
-
-def is_whole(text: str) -> bool:
-    """Whether no text of the document was cut: every mark has its counterpart."""
-    rest = _VALUE.sub("", text)
-    return _OPEN not in rest and _CLOSE not in rest
+        return {key: mark(item) for key, item in value.items()}
+    return [mark(item) for item in value] if isinstance(value, list) else value
 
 
 def literals(text: str) -> Iterator[Literal]:
     """The parts of a marked text that are not from the document, with their neighbours.
 
-    >>> [(part.before, part.text, part.after) for part in literals("Question: " + _mark("Why?") + "Answer:")]
+    >>> [(part.before, part.text, part.after) for part in literals("Question: " + mark("Why?") + "Answer:")]
     [('', 'Question: ', 'Why?'), ('Why?', 'Answer:', '')]
     """
     segments = _VALUE.split(text)
@@ -131,11 +105,6 @@ class Prompts:
     chat_template: ChatTemplate | None = None
 
     @property
-    def total(self) -> int:
-        """The number of documents."""
-        return len(self.docs)
-
-    @property
     def chat(self) -> bool:
         """Whether prompts are written with a chat template."""
         return bool(self.form.settings.apply_chat_template)
@@ -182,10 +151,9 @@ class Prompts:
         """The number of choices that a model can pick from: of ranked labels, only those that the prompt shows."""
         if sample.texts or not are_labels(sample.choices):
             return len(sample.choices)
-        shown = [
-            re.search(rf"(?<!\w)\(?{re.escape(label.strip(' .()'))}[.):]", sample.prompt) for label in sample.choices
-        ]
-        return sum(match is not None for match in shown) or len(sample.choices)
+        labels = (re.escape(label.strip(" .()")) for label in sample.choices)
+        shown = sum(bool(re.search(rf"(?<!\w)\(?{label}[.):]", sample.prompt)) for label in labels)
+        return shown or len(sample.choices)
 
 
 def are_labels(choices: Sequence[str]) -> bool:
@@ -194,11 +162,8 @@ def are_labels(choices: Sequence[str]) -> bool:
 
 
 def _shows(sample: Sample) -> bool:
-    if len(sample.choices) > 1 and are_labels(sample.choices):
-        return True
-    if len(sample.choices) > 1 and all(choice.strip() in sample.prompt for choice in sample.choices):
-        return True
-    return _ENUMERATED.search(sample.prompt) is not None
+    listed = are_labels(sample.choices) or all(choice.strip() in sample.prompt for choice in sample.choices)
+    return (len(sample.choices) > 1 and listed) or _ENUMERATED.search(sample.prompt) is not None
 
 
 def render(form: Form, docs: Iterable[tuple[int, Doc]], chat_template: ChatTemplate | None = None) -> Prompts:
@@ -245,4 +210,5 @@ def _marked_question(form: Form, doc: Doc, question: str) -> str | None:
         text = str(form.renderer.fields(mark(doc)).question)
     except Exception:  # noqa: BLE001  (a task's own code may raise anything about a changed document)
         return None
-    return text if remove_marks(text) == question and is_whole(text) else None
+    unmarked = _VALUE.sub(r"\1", text)
+    return text if unmarked == question else None  # a mark that is left has lost its counterpart

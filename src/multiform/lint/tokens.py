@@ -40,8 +40,13 @@ class Tokenizer:
         from multiform.models.tokenizer import load_encoder
         from multiform.prompts.chat import ChatTemplate as TokenizerChat
 
+        folder = name
+        if name == "bundled":
+            from multiform.models.hf.model import bundled_folder
+
+            folder = str(bundled_folder())
         try:
-            encoder = load_encoder(_folder(name), None, None)
+            encoder = load_encoder(folder, None, None)
         except ModelError as error:
             raise UsageError(error.what, where="--tokenizer", hint="give a folder or a hub name") from error
         tokenizer: Any = encoder.tokenizer
@@ -50,14 +55,6 @@ class Tokenizer:
         chat = TokenizerChat(tokenizer=tokenizer, model=name, apply=tokenizer.apply_chat_template)
         template = chat.apply_chat_template if tokenizer.chat_template else None
         return cls(encoder=encoder, max_length=max_length or known, chat_template=template)
-
-
-def _folder(name: str) -> str:
-    if name != "bundled":
-        return name
-    from multiform.models.hf.model import bundled_folder
-
-    return str(bundled_folder())
 
 
 def token_findings(prompts: Prompts, tokenizer: Tokenizer) -> list[Finding]:
@@ -111,49 +108,38 @@ def token_hits(prompts: Prompts, tokenizer: Tokenizer) -> Iterator[Hit]:
     """Tokens across borders, two first tokens, prompts that are too long, and what a chat template strips."""
     for start in range(0, len(prompts.samples), _CHUNK):
         samples = prompts.samples[start : start + _CHUNK]
-        yield from _border_hits(prompts, samples, tokenizer)
+        for sample in samples:
+            spanning = next((request for request, spans, _ in _borders(sample, tokenizer.encoder) if spans), None)
+            if spanning is not None:
+                example = f"{excerpt(spanning.context[-15:], 40)} + {excerpt(spanning.continuation[:15], 40)}"
+                place, what = prompts.form.where(prompts.delimiter_key), "a token spans the border of prompt and answer"
+                yield Hit(sample.doc_id, "token_across_border", place, what, example)
         yield from _length_hits(prompts, samples, tokenizer)
     yield from _bos_hits(prompts, tokenizer)
     if prompts.chat:
         yield from _chat_hits(prompts)
 
 
-def _border_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokenizer) -> Iterator[Hit]:
-    for sample in samples:
-        spanning = next((request for request, spans, _ in _borders(sample, tokenizer.encoder) if spans), None)
-        if spanning is not None:
-            example = f"{excerpt(spanning.context[-15:], 40)} + {excerpt(spanning.continuation[:15], 40)}"
-            place, what = prompts.form.where(prompts.delimiter_key), "a token spans the border of prompt and answer"
-            yield Hit(sample.doc_id, "token_across_border", place, what, example)
-
-
 def _length_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokenizer) -> Iterator[Hit]:
     if tokenizer.max_length is None:
         return
-    requests = [(sample.doc_id, instance.request) for sample in samples for instance in sample.instances]
-    texts = {
-        request: request.context + getattr(request, "continuation", "")
-        for _, request in requests
-        if isinstance(request, LoglikelihoodRequest | GenerationRequest)
-    }
-    encoded = tokenizer.encoder.encode(texts.values())
+    texts: list[tuple[int, str, int]] = []
+    for sample in samples:
+        for request in (instance.request for instance in sample.instances):
+            if isinstance(request, LoglikelihoodRequest):  # the last token is not an input
+                texts.append((sample.doc_id, request.context + request.continuation, -1))
+            elif isinstance(request, GenerationRequest):
+                room = int(request.gen_kwargs.get("max_gen_toks", _MAX_GEN_TOKS))
+                texts.append((sample.doc_id, request.context, room))
+    encoded = tokenizer.encoder.encode([text for _, text, _ in texts])
     longest: dict[int, int] = {}
-    for doc_id, request in requests:
-        if request in texts:
-            room = _room(request)
-            longest[doc_id] = max(longest.get(doc_id, 0), len(encoded[texts[request]]) + room)
+    for doc_id, text, room in texts:
+        longest[doc_id] = max(longest.get(doc_id, 0), len(encoded[text]) + room)
     what = f"prompts and completions are longer than the {tokenizer.max_length} tokens that the model reads"
     place = prompts.form.where("num_fewshot")
     for doc_id, length in longest.items():
         if length > tokenizer.max_length:
             yield Hit(doc_id, "truncated_prompts", place, what, f"{length} tokens")
-
-
-def _room(request: Any) -> int:
-    """Tokens beside those of the text: those of a completion; the last token of a scored text is not an input."""
-    if isinstance(request, GenerationRequest):
-        return int(request.gen_kwargs.get("max_gen_toks", _MAX_GEN_TOKS))
-    return -1
 
 
 def _bos_hits(prompts: Prompts, tokenizer: Tokenizer) -> Iterator[Hit]:

@@ -18,7 +18,7 @@ from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_all_runs, compare_groups
 from multiform.results.values import FormResult, GroupResult, metric_kind
-from multiform.statistics.design import detectable_difference
+from multiform.statistics.design import POWER, detectable_difference
 from multiform.statistics.estimates import ALPHA
 
 #: How many tasks the sentence names.
@@ -151,7 +151,7 @@ def _facts(results: Results) -> Iterator[dict[str, str]]:
         )
         yield _fact("by chance", f"{spread.by_chance:.3f}", "if all forms were equally good")
         yield _noise_fact(min(1.0, spread.p * len(spreads)), " after correction" if len(spreads) > 1 else "")
-        yield _fact("detectable", can, f"smallest difference with {100 * detectable.power:.0f} % power")
+        yield _fact("detectable", can, f"smallest difference with {100 * POWER:.0f} % power")
     elif forms == 1 and len(headlines) == 1:
         [[entry]] = headlines.values()
         if isinstance(entry, FormResult) and (chance := chance_level(entry.samples)) is not None:

@@ -238,7 +238,7 @@ def _label(row: Mapping[str, Any], where: str) -> HumanLabel:
 
 
 def _value(scorer: AIJudge, label: HumanLabel) -> float:
-    value = scorer.read_label(label.label)
+    value = scorer.reader.label(label.label)
     if value is None:
         hint = "give a number on the judge's scale, or one of its words"
         raise DataError(f"doc {label.doc_id}: cannot read the label {excerpt(label.label)}", where=_WHERE, hint=hint)

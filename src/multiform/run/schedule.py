@@ -24,7 +24,7 @@ from multiform.run.runner import Runner
 from multiform.run.sequential import FormSet, RunEndedError, SequentialEvaluation
 from multiform.scoring.aggregations import item_kind
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
-from multiform.statistics.design import FLIP_RATE, Detectable, detectable_difference
+from multiform.statistics.design import FLIP_RATE, POWER, Detectable, detectable_difference
 from multiform.tasks.group import Group
 
 logger = logging.getLogger("multiform")
@@ -204,7 +204,7 @@ def detectable_differences(forms: Sequence[Form], documents: Mapping[str, int]) 
     best, worst = detectable[0], detectable[-1]
     if best.difference is None:
         of_tasks = f" of {len(multi_form)} tasks" if len(multi_form) > 1 else ""
-        return f"no difference between two forms{of_tasks} can be detected with {best.power:.0%} power (n={best.n})"
+        return f"no difference between two forms{of_tasks} can be detected with {POWER:.0%} power (n={best.n})"
     differences = " to ".join(dict.fromkeys([_words(best), _words(worst)]))
     tasks = f" in {len(multi_form)} tasks" if len(multi_form) > 1 else ""
     flips = max(each.flip_rate for each in detectable)
@@ -213,7 +213,7 @@ def detectable_differences(forms: Sequence[Form], documents: Mapping[str, int]) 
     )
     return (
         f"smallest difference between two forms that the run can detect: {differences}{tasks}, "
-        f"with {best.power:.0%} power {assumed}"
+        f"with {POWER:.0%} power {assumed}"
     )
 
 

@@ -1,8 +1,7 @@
 """Aggregations: from the values of all documents to one number with its uncertainty.
 
-The values are those of lm-eval 0.4.13, and so are the standard errors where it has them: the sample
-standard error of a mean, and the bootstrap for a fixed list of others, capped for the slow ones. The score of a group
-is an aggregate over its tasks.
+The values are those of lm-eval 0.4.13, and so are the standard errors where it has them: the sample standard error of a
+mean, and the bootstrap for a fixed list of others, capped for the slow ones.
 """
 
 from __future__ import annotations
@@ -28,33 +27,13 @@ from multiform.statistics.estimates import (
     resampled_estimate,
     share_estimate,
 )
-from multiform.tasks.group import AGGREGATIONS
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-CHUNK = 1000
-
-
-def bootstrap_values(statistic: Callable[[Sequence[Any]], float], items: Sequence[Any], iterations: int) -> list[float]:
-    """A statistic of resamples of the items."""
-    return [float(statistic([items[i] for i in row])) for rows in resamples(len(items), iterations) for row in rows]
-
-
-def bootstrap_mean_stderr(
-    finish: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]], values: Sequence[float], iterations: int
-) -> float:
-    """The standard deviation of a function of the mean over resamples of the values; NaN is a missing value."""
-    import numpy as np
-
-    array = np.asarray(values, dtype=np.float64)
-    chunks = [finish(np.nanmean(array[rows], axis=1)) for rows in resamples(len(array), iterations)]
-    return float(np.std(np.concatenate(chunks), ddof=1))
-
-
 def resamples(n: int, iterations: int) -> Iterator[np.ndarray[Any, Any]]:
-    """The indexes of resamples, one row each, in chunks.
+    """The indexes of resamples, one row each, in chunks of 1000 as lm-eval draws them.
 
     >>> import random
     >>> rows = next(resamples(5, 1000))
@@ -63,7 +42,7 @@ def resamples(n: int, iterations: int) -> Iterator[np.ndarray[Any, Any]]:
     """
     import numpy as np
 
-    chunk = min(CHUNK, iterations)
+    chunk = min(1000, iterations)
     for seed in range(iterations // chunk if chunk else 0):
         draws = np.random.RandomState([seed]).random_sample((chunk, n))
         yield (draws * n).astype(np.int64)
@@ -171,7 +150,8 @@ def _with_bootstrap(
         value, n = float(function(items)), len(items)
         if draws == 0 or n < 2:
             return Estimate(value=value, n=n)
-        estimate = resampled_estimate(value, n, bootstrap_values(function, items, draws))
+        resampled = [float(function([items[i] for i in row])) for rows in resamples(n, draws) for row in rows]
+        estimate = resampled_estimate(value, n, resampled)
         if most == 1 and not estimate.stderr:  # all documents are right or wrong, and so are all resamples
             return recorded_estimate(value, estimate.stderr, n)
         if most is None or estimate.low is None or estimate.high is None:
@@ -190,13 +170,18 @@ def mean(items: Sequence[Any], iterations: int) -> Estimate:
 @_register("nanmean", "number")
 def nanmean(items: Sequence[Any], iterations: int) -> Estimate:
     """The mean over the documents that have a value."""
-    values = [float(item) for item in items]
-    known = [value for value in values if not math.isnan(value)]
+    import numpy as np
+
+    values = np.asarray(items, dtype=np.float64)
+    known = values[~np.isnan(values)].tolist()
     if not known:
         return Estimate(value=math.nan, n=0)
-    estimate = mean_estimate(known)
-    sure = iterations > 0 and len(known) > 1
-    return replace(estimate, stderr=bootstrap_mean_stderr(lambda means: means, values, iterations) if sure else None)
+    if iterations == 0 or len(known) < 2:
+        return replace(mean_estimate(known), stderr=None)
+    drawn = [values[rows] for rows in resamples(len(values), iterations)]
+    # Resamples without any value have no mean.
+    means = np.concatenate([np.nanmean(rows[~np.isnan(rows).all(axis=1)], axis=1) for rows in drawn])
+    return replace(mean_estimate(known), stderr=float(np.std(means, ddof=1)))
 
 
 @_register("perplexity", "number")
@@ -204,9 +189,11 @@ def perplexity(items: Sequence[Any], iterations: int) -> Estimate:
     """exp of the negative mean log-likelihood; the interval is that of the mean, on the scale of logarithms."""
     import numpy as np
 
-    known = iterations > 0 and len(items) > 1
-    stderr = bootstrap_mean_stderr(lambda means: np.exp(-means), items, iterations) if known else None
-    return replace(exponential(mean_estimate([-float(item) for item in items])), stderr=stderr)
+    estimate, values = exponential(mean_estimate([-float(item) for item in items])), np.asarray(items, dtype=np.float64)
+    if iterations == 0 or len(items) < 2:
+        return estimate
+    means = np.concatenate([values[rows].mean(axis=1) for rows in resamples(len(values), iterations)])
+    return replace(estimate, stderr=float(np.std(np.exp(-means), ddof=1)))
 
 
 @_register("weighted_perplexity", "pair")
@@ -218,15 +205,14 @@ def weighted_perplexity(items: Sequence[tuple[float, float]], iterations: int) -
 def exponential(estimate: Estimate) -> Estimate:
     """exp of an estimate and of its bounds, which are infinite if they are too large for a number."""
 
-    def exp(value: float | None) -> float | None:
-        if value is None:
-            return None
+    def exp(value: float) -> float:
         try:
             return math.exp(value)
         except OverflowError:
             return math.inf
 
-    return Estimate(value=exp(estimate.value) or 0.0, n=estimate.n, low=exp(estimate.low), high=exp(estimate.high))
+    low, high = (None if bound is None else exp(bound) for bound in (estimate.low, estimate.high))
+    return Estimate(value=exp(estimate.value), n=estimate.n, low=low, high=high)
 
 
 @_register("bits_per_byte", "pair")
@@ -306,14 +292,10 @@ def _matthews(items: Sequence[tuple[int, int]]) -> float:
     """Matthews' correlation of gold and prediction, for any number of classes."""
     import numpy as np
 
-    golds, preds = (np.asarray(side) for side in zip(*items, strict=True))
-    classes = np.union1d(golds, preds)
-    t = np.array([(golds == c).sum() for c in classes], dtype=np.float64)
-    p = np.array([(preds == c).sum() for c in classes], dtype=np.float64)
-    n = float(len(golds))
-    covariance = float((golds == preds).sum()) * n - float(t @ p)
-    scale = math.sqrt(n * n - float(p @ p)) * math.sqrt(n * n - float(t @ t))
-    return covariance / scale if scale else 0.0
+    both, golds, preds = (counts.astype(np.float64) for counts in _rates(items))
+    squares = float(len(items)) ** 2
+    scale = float((squares - preds @ preds) * (squares - golds @ golds))
+    return float(both.sum() * len(items) - golds @ preds) / math.sqrt(scale) if scale else 0.0
 
 
 def _corpus(name: str) -> Callable[[Sequence[Any]], float]:
@@ -333,7 +315,7 @@ def _corpus(name: str) -> Callable[[Sequence[Any]], float]:
 
 
 _register("median", "number")(_with_bootstrap(lambda items: sorted(items)[len(items) // 2]))  # the upper one of two
-_register("f1", "pair")(_with_bootstrap(_f1))
+_register("f1", "pair")(_with_bootstrap(_f1, most=1.0))
 _register("macro_f1", "pair")(_with_bootstrap(_macro_f1, cap=_CLASS_ITERATIONS, most=1.0))
 _register("balanced_accuracy", "pair")(_with_bootstrap(_balanced_accuracy, cap=_CLASS_ITERATIONS, most=1.0))
 _register("matthews_corrcoef", "pair")(_with_bootstrap(_matthews))
@@ -352,48 +334,42 @@ def group_scores(
     """Aggregate the scores of a group's tasks, each metric over the tasks that have it.
 
     An entry of `aggregate_metric_list` has a `metric` (``all`` for each that the tasks have), and optionally a
-    `filter_list` (by default all filters), an `aggregation` (one of `AGGREGATIONS` or a function) and
+    `filter_list` (by default all filters), an `aggregation` (one of a group's `AGGREGATIONS` or a function) and
     `weight_by_size` (by default true).
     """
     scores_by_key: dict[str, Estimate] = {}
     for entry in aggregate_metric_list:
-        for key in _keys(entry, tasks):
-            scores_by_key[key] = _combine(entry, [scores[key] for scores in tasks if key in scores])
+        filters = entry.get("filter_list")
+        for key in dict.fromkeys(key for scores in tasks for key in scores):
+            metric, _, filter_name = key.partition(",")
+            chosen = filters is None or filter_name in ([filters] if isinstance(filters, str) else filters)
+            if chosen and entry["metric"] in ("all", metric):
+                scores_by_key[key] = _combine(entry, [scores[key] for scores in tasks if key in scores])
     return scores_by_key
 
 
-def _keys(entry: Mapping[str, Any], tasks: Sequence[TaskEstimates]) -> list[str]:
-    names = entry.get("filter_list")
-    filter_names = [names] if isinstance(names, str) else names
-    present = dict.fromkeys(key for scores in tasks for key in scores)
-    chosen = [key for key in present if entry["metric"] in ("all", key.partition(",")[0])]
-    return chosen if filter_names is None else [key for key in chosen if key.partition(",")[2] in filter_names]
-
-
 def _combine(entry: Mapping[str, Any], estimates: Sequence[Estimate]) -> Estimate:
-    by_size = entry.get("weight_by_size", True)
-    aggregation, values, sizes = (
-        entry.get("aggregation", "mean"),
-        [e.value for e in estimates],
-        [e.n for e in estimates],
-    )
-    if callable(aggregation):
-        value = float(aggregation(values, sizes, weight_by_size=by_size))
-    elif aggregation == "mean":
-        weights = sizes if by_size else [1] * len(sizes)
-        value = math.fsum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
-    elif aggregation == "adjusted_harmonic_mean":
+    aggregation, by_size = entry.get("aggregation", "mean"), entry.get("weight_by_size", True)
+    values, sizes = [estimate.value for estimate in estimates], [estimate.n for estimate in estimates]
+    if aggregation == "adjusted_harmonic_mean":
         return _adjusted_harmonic_mean(estimates)
+    if callable(aggregation):
+        hint = "call it as aggregation(scores, sizes, weight_by_size=True), and return one number"
+        with running(f"aggregation '{name_of(aggregation)}' of a group", hint=hint):
+            value = float(aggregation(values, sizes, weight_by_size=by_size))
     else:
-        message = f"aggregation: expected {' or '.join(AGGREGATIONS)} or a function, got {excerpt(aggregation)}"
-        raise ConfigError(message, hint="write aggregation: mean")
-    errors = [estimate.stderr for estimate in estimates]
-    if any(error is None for error in errors):
+        weights = sizes if by_size else [1] * len(sizes)
+        total = math.fsum(v * w for v, w in zip(values, weights, strict=True))
+        value = total / sum(weights) if any(weights) else math.nan  # no task has a value
+    errors = [estimate.stderr for estimate in estimates if estimate.stderr is not None]
+    if len(errors) < len(estimates):
         return Estimate(value=value, n=sum(sizes))
-    known = [error for error in errors if error is not None]
-    # The standard error of the plain mean of independent means, or of the mean over all documents.
-    plain = math.sqrt(math.fsum(error**2 for error in known)) / len(known)
-    return normal_estimate(value, _pooled_stderr(known, sizes) if by_size else plain, sum(sizes))
+    stderr: float | None = math.sqrt(math.fsum(error**2 for error in errors)) / len(errors)
+    if by_size:  # that of the mean over all documents, from the pooled variance of the tasks
+        squares = math.fsum((n - 1) * error**2 * n for error, n in zip(errors, sizes, strict=True))
+        freedom = sum(sizes) - len(sizes)
+        stderr = math.sqrt(squares / freedom / sum(sizes)) if freedom > 0 else None
+    return normal_estimate(value, stderr, sum(sizes))
 
 
 def _adjusted_harmonic_mean(estimates: Sequence[Estimate]) -> Estimate:
@@ -418,12 +394,3 @@ def _adjusted_harmonic_mean(estimates: Sequence[Estimate]) -> Estimate:
     drawn = harmonic(np.random.default_rng(0).beta(right + 1, sizes - right + 1, size=draws))
     low, high = np.quantile(drawn, ((1 - LEVEL) / 2, (1 + LEVEL) / 2)).tolist()
     return Estimate(value=value, n=int(sizes.sum()), low=min(low, value), high=max(high, value))
-
-
-def _pooled_stderr(errors: Sequence[float], sizes: Sequence[int]) -> float | None:
-    """The standard error of the mean over all documents, from the pooled variance of the tasks."""
-    freedom = sum(sizes) - len(sizes)
-    if freedom <= 0:
-        return None
-    squares = math.fsum((n - 1) * error**2 * n for error, n in zip(errors, sizes, strict=True))
-    return math.sqrt(squares / freedom / sum(sizes))

@@ -99,10 +99,10 @@ def _count_missing(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> i
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # some builtins have no signature
         return 2
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return 2
-    return sum(p.kind in positional and p.default is p.empty and p.name not in kwargs for p in parameters)
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return sum(p.default is p.empty and p.name not in kwargs for p in positional)
 
 
 Filter = Callable[[Sequence[Any], Doc], list[Any]]
@@ -314,7 +314,7 @@ def multi_choice_regex(
         for pattern_to_ignore in ignored:
             text = pattern_to_ignore.sub("", text)
         text = text.lower() if ignore_case else text
-        return without_punctuation(text) if ignore_punctuation else text
+        return "".join(char for char in text if not ignore_punctuation or unicodedata.category(char)[0] != "P")
 
     def apply(outputs: Sequence[Any], doc: Doc) -> list[Any]:
         choices = [plain(choice.strip()) for choice in _choices(doc)]
@@ -323,15 +323,14 @@ def multi_choice_regex(
         # The longest first: a choice may be the beginning of another.
         spelled = re.compile("|".join(sorted(map(re.escape, choices), key=len, reverse=True)))
         lettered = re.compile(rf":\s*({'|'.join(labels)})")
-        bracketed = {label: f"({label})" for label in labels}
 
         def extract(text: Any) -> Any:
-            return (
-                find_match(pattern, text, group_select)
-                or _shown(find_match(spelled, plain(text) if isinstance(text, str) else "", group_select), shown)
-                or _shown(find_match(lettered, text, group_select), bracketed)
-                or fallback
-            )
+            if match := find_match(pattern, text, group_select):
+                return match
+            if match := find_match(spelled, plain(text) if isinstance(text, str) else "", group_select):
+                return shown.get(match, match)
+            label = find_match(lettered, text, group_select)
+            return f"({label})" if label else fallback
 
         return [extract(text) for text in outputs]
 
@@ -351,15 +350,6 @@ def find_match(pattern: re.Pattern[str], text: Any, group_select: int = 0, *, em
     if isinstance(match, tuple):
         match = next((part for part in match if part), empty)
     return match.strip() if isinstance(match, str) else match
-
-
-def without_punctuation(text: str) -> str:
-    """The text without the characters that Unicode calls punctuation."""
-    return "".join(character for character in text if unicodedata.category(character)[0] != "P")
-
-
-def _shown(match: str | None, labels: Mapping[str, str]) -> str | None:
-    return labels.get(match, match) if match else match
 
 
 def _choices(doc: Doc) -> Sequence[str]:

@@ -173,9 +173,9 @@ class JudgeUsage:
 
     def to_dict(self) -> dict[str, Any]:
         """The usage as results have it."""
-        counts = {name: getattr(self, name) for name in ("model", "requests", "cached", "refused", "unreadable")}
-        tokens = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
-        return {**counts, **tokens, **({} if self.cost is None else {"dollars": self.cost})}
+        names = ("model", "requests", "cached", "refused", "unreadable", "prompt_tokens", "completion_tokens")
+        counts = {name: getattr(self, name) for name in names}
+        return counts if self.cost is None else {**counts, "dollars": self.cost}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -199,33 +199,30 @@ class Judging:
 
         With a `schema`, servers that can constrain completions to JSON get it.
         """
-        distinct = list(dict.fromkeys(requests))
-        if not distinct:
+        if not requests:
             return {}
         judge = _load_judge(spec)
         price = judge.price(None if self.prices is None else Path(self.prices))
         usage = self.usage.setdefault(spec.name, JudgeUsage(model=judge.name, price=price))
         options = _schema_options(judge, schema)
-        prompts = [_chat(judge, request.context) for request in distinct]
-        sent = {
-            GenerationRequest.of(prompt, {**request.gen_kwargs, **options}, request.sample): request
-            for prompt, request in zip(prompts, distinct, strict=True)
-        }
+        sent: dict[GenerationRequest, GenerationRequest] = {}
+        for request in dict.fromkeys(requests):
+            chat, gen_kwargs = _chat(judge, request.context), {**request.gen_kwargs, **options}
+            sent[request] = GenerationRequest.of(chat, gen_kwargs, request.sample)
+        prompts = list(dict.fromkeys(sent.values()))  # a chat template may strip what distinguishes two of them
         cache = self.cache if judge.stored or self.caches_all else None
         before = _token_counts(judge) or {}
         try:
-            known = cache.known(judge.identity, sent) if cache is not None and not self.fresh else {}
-            completions = {
-                request: output for key, request in sent.items() if isinstance(output := known.get(key), Completion)
-            }
-            missing = [request for request in sent if request not in known]
-            usage.requests += len(sent)
+            known = cache.known(judge.identity, prompts) if cache is not None and not self.fresh else {}
+            completions = {prompt: output for prompt, output in known.items() if isinstance(output, Completion)}
+            missing = [prompt for prompt in prompts if prompt not in known]
+            usage.requests += len(prompts)
             usage.cached += len(known)
             judge.begin_run(fresh=self.fresh, flush=cache.flush if cache is not None else lambda: True)
             with nullcontext(lambda *_: None) if cache is None else cache.recording(judge.identity) as record:
-                for request, completion in _generate(judge, missing, cached=len(known)):
-                    record(request, completion)
-                    completions[sent[request]] = completion
+                for prompt, completion in _generate(judge, missing, cached=len(known)):
+                    record(prompt, completion)
+                    completions[prompt] = completion
         except MultiformError as error:
             raise error.at("judge") from error
         finally:
@@ -233,7 +230,7 @@ class Judging:
                 spent = {name: number - before.get(name, 0) for name, number in after.items()}
                 usage.prompt_tokens = (usage.prompt_tokens or 0) + spent["prompt"]
                 usage.completion_tokens = (usage.completion_tokens or 0) + spent["completion"]
-        return completions
+        return {request: completions[prompt] for request, prompt in sent.items()}
 
 
 def _token_counts(judge: Model) -> dict[str, int] | None:
@@ -318,14 +315,9 @@ def _schema_options(judge: Model, schema: Mapping[str, Any] | None) -> dict[str,
         return {}
     from multiform.models.servers.openai_chat import OpenAIProtocol  # which needs httpx
 
-    if not isinstance(judge, OpenAIProtocol):
-        return {}
-    return {
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "verdict", "strict": True, "schema": dict(schema)},
-        }
-    }
+    json_schema = {"name": "verdict", "strict": True, "schema": dict(schema)}
+    is_taken = isinstance(judge, OpenAIProtocol)
+    return {"response_format": {"type": "json_schema", "json_schema": json_schema}} if is_taken else {}
 
 
 @lru_cache(maxsize=_LOADED)  # several forms of a run have the same judges

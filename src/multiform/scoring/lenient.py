@@ -94,15 +94,13 @@ def last_mentioned(text: str, labels: Sequence[str], choices: Sequence[str]) -> 
             rf"(?:(?<!\w)|(?<=[{UNSPACED}])){re.escape(name.strip())}(?:(?!\w)|(?=[{UNSPACED}])){after}", text, flags
         )
     ]
-    if not places:
-        return None
     # A choice inside a longer one that is mentioned there as well does not count.
     outer = [
         (start, size, index)
         for start, size, index in places
         if not any(s <= start and start + size <= s + z and z > size for s, z, _ in places)
     ]
-    return max(outer)[2]
+    return max(outer)[2] if outer else None
 
 
 def _fold(text: str) -> str:

@@ -54,16 +54,14 @@ def build_reduction(spec: str | ReductionFn) -> Reduction:
         return spec
     if callable(spec):
         return _check_reduction(name_of(spec), spec)
-    named = [_AT_K.fullmatch(part) for part in spec.split("+")]
-    if all(named):
-        parts = [(match[0], match[1], int(match[2])) for match in named if match is not None]
-        counts_answers = any(kind in ("maj", "cons") for _, kind, _ in parts)
+    if all(_AT_K.fullmatch(part) for part in spec.split("+")):
+        ks = {part: int(part.partition("@")[2]) for part in spec.split("+")}
 
         def reduce(values: Sequence[float], answers: Sequence[Any] = ()) -> dict[str, float]:
-            return {name: _at_k(kind, values, answers, k) for name, kind, k in parts}
+            return {part: _at_k(part.partition("@")[0], values, answers, k) for part, k in ks.items()}
 
-        needs = max(k for _, _, k in parts)
-        return Reduction(name=spec, function=reduce, needs=needs, counts_answers=counts_answers)
+        counts_answers = any(part.startswith(("maj", "cons")) for part in ks)
+        return Reduction(name=spec, function=reduce, needs=max(ks.values()), counts_answers=counts_answers)
     if spec not in reductions:
         hint = nearest(spec, [*reductions, "pass@1", "avg@1", "maj@1"], listed="reductions")
         raise ConfigError(f"unknown reduction '{spec}'", hint=hint)
@@ -88,16 +86,8 @@ def mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-@register_reduction("max")
-def highest(values: Sequence[float]) -> float:
-    """The highest value."""
-    return max(values)
-
-
-@register_reduction("min")
-def lowest(values: Sequence[float]) -> float:
-    """The lowest value."""
-    return min(values)
+register_reduction("max")(max)
+register_reduction("min")(min)
 
 
 @register_reduction("majority_vote")
@@ -117,7 +107,7 @@ def pass_at_k(values: Sequence[float]) -> dict[str, float]:
     return {f"pass@{k}": pass_at(values, k) for k in ks}
 
 
-_AT_K = re.compile(r"(pass|avg|maj|cons)@([1-9]\d*)")
+_AT_K = re.compile(r"(?:pass|avg|maj|cons)@[1-9]\d*")
 
 
 def _at_k(kind: str, values: Sequence[float], answers: Sequence[Any], k: int) -> float:

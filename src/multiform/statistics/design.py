@@ -5,23 +5,16 @@ Variances are split by equating the mean squares of the analysis of variance of 
 expectations (Searle, Casella and McCulloch, Variance Components, chapter 4). Interactions, such as a format that suits
 some documents only, and noise are the rest. Few-shot examples are nested in documents, as each document has its own.
 
-The mean over wordings and documents has the variance
-
-    document / D + wording / W + shots / (D · S) + rest / (D · W · S) + repeat / (D · W · S · R)
-
-for D documents, W wordings, S draws of examples and R repeats. Draws and repeats cost as much as further documents and
-help less, so that they pay only where there are no more documents.
-
-The power to detect a difference is that of McNemar's exact test: the number of documents on which two forms differ is
-binomial, and so is the number of those that one of them wins.
+Draws of examples and repeats cost as much as further documents and help less, so that they pay only where there are no
+more documents. The power to detect a difference is that of McNemar's exact test.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 from statistics import NormalDist
 
 import numpy as np
@@ -104,7 +97,15 @@ def variance_split(
     #: What the mean over a factor leaves of the variance of an effect: 1 / n for n levels of equal weight.
     retained = [float(np.sum(level**2)) for level in levels]
     squares = _mean_squares(array, levels, retained)
-    effects = {subset: _component(subset, squares, retained) for subset in squares}
+    # The variance of an effect is its mean square less what interactions with other factors add to it.
+    effects = {
+        subset: math.fsum(
+            squares[other] * math.prod(-retained[axis] for axis in {*other} - {*subset})
+            for other in squares
+            if {*subset} <= {*other}
+        )
+        for subset in squares
+    }
     components = {
         name: effects.pop((axis,)) + (effects.pop((0, axis)) if name in nested else 0.0)
         for axis, name in enumerate(factors)
@@ -119,28 +120,21 @@ def _mean_squares(array: Array, levels: Sequence[Array], retained: Sequence[floa
     """The mean square of every factor and interaction, keyed by their axes."""
     axes = range(array.ndim)
     squares = {}
-    for size in range(1, array.ndim + 1):
-        for subset in combinations(axes, size):
-            effect = array
-            for axis in axes:
-                mean = _mean(effect, axis, levels[axis])
-                effect = effect - mean if axis in subset else mean
-            square = effect**2
-            for axis in subset:
-                square = _mean(square, axis, levels[axis])
-            squares[subset] = float(square.squeeze()) / math.prod(1 - retained[axis] for axis in subset)
+    for subset in (subset for size in axes for subset in combinations(axes, size + 1)):
+        effect = array
+        for axis in axes:
+            mean = _mean(effect, axis, levels[axis])
+            effect = effect - mean if axis in subset else mean
+        square = effect**2
+        for axis in subset:
+            square = _mean(square, axis, levels[axis])
+        squares[subset] = float(square.squeeze()) / math.prod(1 - retained[axis] for axis in subset)
     return squares
 
 
 def _mean(array: Array, axis: int, weights: Array) -> Array:
     """The weighted mean over an axis, which stays with one level."""
     return np.expand_dims(np.tensordot(weights, array, axes=(0, axis)), axis)
-
-
-def _component(subset: tuple[int, ...], squares: Mapping[tuple[int, ...], float], retained: Sequence[float]) -> float:
-    """The variance of one effect: its mean square less what interactions with other factors add to it."""
-    around = {other: set(other) - set(subset) for other in squares if set(subset) <= set(other)}
-    return math.fsum(squares[other] * math.prod(-retained[axis] for axis in more) for other, more in around.items())
 
 
 #: Numbers of wordings, draws and repeats that are tried.
@@ -225,25 +219,15 @@ def cheapest_design(components: Components, half_width: float, *, documents: int
         raise DataError(f"expected a half width above 0, got {half_width}", hint="give e.g. 0.02 for ± 0.02")
     variance = (half_width / NormalDist().inv_cdf((1 + LEVEL) / 2)) ** 2
     draws, repeats = _DRAWS if components.shots else (1,), _REPEATS if components.repeat else (1,)
-    designs = list(_designs(components, variance, documents, draws, repeats))
-    return min(designs, key=lambda design: (design.evaluations, design.wordings), default=None)
-
-
-def _designs(
-    components: Components, variance: float, documents: int, draws: tuple[int, ...], repeats: tuple[int, ...]
-) -> Iterator[RunDesign]:
-    """For each number of wordings, draws and repeats, the fewest documents that are enough."""
-    for wordings in _WORDINGS:
+    designs = []
+    for wordings, draw, repeat in product(_WORDINGS, draws, repeats):
         left = variance - components.wording / wordings
-        if left <= 0:
-            continue
-        for draw in draws:
-            for repeat in repeats:
-                rest = components.rest + components.repeat / repeat
-                single = components.document + components.shots / draw + rest / (wordings * draw)
-                needed = max(2, math.ceil(single / left))
-                if needed <= documents:
-                    yield RunDesign(documents=needed, wordings=wordings, draws=draw, repeats=repeat)
+        rest = components.rest + components.repeat / repeat
+        single = components.document + components.shots / draw + rest / (wordings * draw)
+        needed = max(2, math.ceil(single / left)) if left > 0 else math.inf
+        if needed <= documents:
+            designs.append(RunDesign(documents=int(needed), wordings=wordings, draws=draw, repeats=repeat))
+    return min(designs, key=lambda design: (design.evaluations, design.wordings), default=None)
 
 
 #: The probability of detection.
@@ -261,13 +245,14 @@ class Detectable:
     n: int
     #: How often the forms differ on a document: as assumed, or as often as the difference needs.
     flip_rate: float
-    power: float
 
 
-def mcnemar_power(n: int, difference: float, *, flip_rate: float = FLIP_RATE, alpha: float = ALPHA) -> float:
+def mcnemar_power(n: int, difference: float, *, flip_rate: float = FLIP_RATE, comparisons: int = 1) -> float:
     """How probably McNemar's exact test finds a true difference between two forms on the same n documents.
 
-    `flip_rate` is how often one form is right where the other is wrong; it cannot be less than the difference.
+    `flip_rate` is how often one form is right where the other is wrong; it cannot be less than the difference. With
+    several `comparisons`, each has to pass a level of 0.05 divided by their number, as the largest of them has to under
+    Holm's correction.
 
     >>> round(mcnemar_power(1000, 0.04), 2), round(mcnemar_power(20, 0.2), 2)
     (0.79, 0.2)
@@ -280,55 +265,49 @@ def mcnemar_power(n: int, difference: float, *, flip_rate: float = FLIP_RATE, al
     weights = np.exp(log + xlogy(counts, flips) + xlog1py(n - counts, -flips))
     counts, weights = counts[weights > 1e-15], weights[weights > 1e-15]
     # The most documents that the worse form may win for the test to reject.
-    most = np.floor(np.nan_to_num(bdtrik(alpha / 2, counts, 0.5), nan=-1.0) + 1e-9)
+    tail = ALPHA / comparisons / 2
+    most = np.floor(np.nan_to_num(bdtrik(tail, counts, 0.5), nan=-1.0) + 1e-9)
     least = np.maximum(most, 0.0)
-    rejects = (most >= 0) & (bdtr(least, counts, 0.5) <= alpha / 2 * (1 + 1e-9))
+    rejects = (most >= 0) & (bdtr(least, counts, 0.5) <= tail * (1 + 1e-9))
     wins = min(1.0, (flips + difference) / (2 * flips))
     either = bdtr(least, counts, wins) + bdtr(least, counts, 1 - wins)
     return float(weights @ np.where(rejects, either, 0.0))
 
 
-def _detection(flip_rate: float, alpha: float, power: float) -> Callable[[int, float], bool]:
-    """Whether n documents are enough to find a difference."""
-    return lambda n, difference: mcnemar_power(n, difference, flip_rate=flip_rate, alpha=alpha) >= power
-
-
-def detectable_difference(
-    n: int, *, flip_rate: float = FLIP_RATE, alpha: float = ALPHA, power: float = POWER, comparisons: int = 1
-) -> Detectable:
+def detectable_difference(n: int, *, flip_rate: float = FLIP_RATE, comparisons: int = 1) -> Detectable:
     """The smallest difference in accuracy between two forms on the same n documents.
 
-    With several `comparisons`, each has to pass a level of alpha divided by their number, as the largest of them has to
-    under Holm's correction. Of documents in clusters, n is the number of clusters or of effective documents.
+    Of documents in clusters, n is the number of clusters or of effective documents.
 
     >>> round(detectable_difference(1000).difference, 3)
     0.04
     """
-    detects = _detection(flip_rate, alpha / comparisons, power)
-    if not detects(n, 1.0):
-        return Detectable(difference=None, n=n, flip_rate=1.0, power=power)
+    if mcnemar_power(n, 1.0, comparisons=comparisons) < POWER:
+        return Detectable(difference=None, n=n, flip_rate=1.0)
     low, high = 0.0, 1.0
     while high - low > 1e-4:
         middle = (low + high) / 2
-        low, high = (low, middle) if detects(n, middle) else (middle, high)
-    return Detectable(difference=high, n=n, flip_rate=max(flip_rate, high), power=power)
+        is_found = mcnemar_power(n, middle, flip_rate=flip_rate, comparisons=comparisons) >= POWER
+        low, high = (low, middle) if is_found else (middle, high)
+    return Detectable(difference=high, n=n, flip_rate=max(flip_rate, high))
 
 
-def needed_documents(
-    difference: float, *, flip_rate: float = FLIP_RATE, alpha: float = ALPHA, power: float = POWER, comparisons: int = 1
-) -> int:
+def needed_documents(difference: float, *, flip_rate: float = FLIP_RATE, comparisons: int = 1) -> int:
     """How many documents it takes to detect a difference between two forms.
 
     >>> needed_documents(0.04)
     1021
     """
-    level = alpha / comparisons
-    detects = _detection(flip_rate, level, power)
-    normal = NormalDist()
-    quantiles = normal.inv_cdf(1 - level / 2) + normal.inv_cdf(power)
+    if not 0 < difference <= 1:
+        raise DataError(f"expected a difference above 0 and up to 1, got {difference}", hint="give e.g. 0.02")
+
+    def detects(n: int) -> bool:
+        return mcnemar_power(n, difference, flip_rate=flip_rate, comparisons=comparisons) >= POWER
+
+    quantiles = NormalDist().inv_cdf(1 - ALPHA / comparisons / 2) + NormalDist().inv_cdf(POWER)
     n = max(1, math.ceil(quantiles**2 * (max(flip_rate, difference) / difference**2 - 1)))  # without discreteness
-    while not detects(n, difference):
+    while not detects(n):
         n += max(1, n // 200)
-    while n > 1 and detects(n - 1, difference):
+    while n > 1 and detects(n - 1):
         n -= 1
     return n

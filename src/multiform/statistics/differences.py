@@ -1,20 +1,14 @@
 """Differences between forms: of two, where every document is its own control, and between the best and worst of many.
 
-The difference of two rates has the interval of Bonett and Price, which is that of Student after adding two
-documents on which the forms differ, one each way; it does not shrink to a point where the forms never
-differ. Where documents are clustered or weighted, their number is the effective one. Two rates over
-independent documents are tested with McNemar's exact test, anything else with a permutation test that
-flips the signs of whole clusters.
+The difference of two rates has the interval of Bonett and Price: Student's, after adding two documents on which the
+forms differ, one each way. It does not shrink to a point where the forms never differ. Two rates over independent
+documents are tested with McNemar's exact test, anything else with a permutation test that flips the signs of clusters.
 
 The form with the highest score is partly the luckiest one (the winner's curse), so that the interval of a single form
 is wrong for it. The lower bound here holds for all forms at once, and therefore for whichever one is picked: its
-critical value is a quantile of the largest deviation among all (correlated) means. The upper bound is
-the highest of the forms' ordinary upper bounds, which the mean of the best form exceeds no more often
-than that of a single one. Together they cover, with at least the stated probability, the mean of the
-picked form and also the highest of all means. The lowest form and the spread, the largest difference of
-any pair, are treated in the same way.
-
-Also Kendall's tau, which says whether models keep their order from form to form.
+critical value is a quantile of the largest deviation among all (correlated) means. The upper bound is the highest of
+the forms' ordinary upper bounds. Together they cover the mean of the picked form and the highest of all means. The
+lowest form and the spread, the largest difference of any pair, are treated in the same way.
 """
 
 from __future__ import annotations
@@ -25,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr, ndtri, stdtr
 
-from multiform.statistics.estimates import LEVEL, Estimate
-from multiform.statistics.means import CHUNK, Array, DocumentScores, FormMeans, Indexes, form_means
+from multiform.statistics.estimates import LEVEL, Estimate, exact_bounds
+from multiform.statistics.means import CHUNK, Array, DocumentScores, FormMeans, Indexes, cluster_sums, form_means
 
 #: Permutations that a test draws; where there are fewer different ones, all of them are used.
 PERMUTATIONS = 9_999
@@ -90,11 +84,7 @@ def difference_estimates(
     centres, errors = contrasts(means, a, b)
     half, most = means.critical(level) * errors, means.largest_difference
     low, high = np.maximum(-most, centres - half), np.minimum(most, centres + half)
-    columns = zip(means.values[a] - means.values[b], np.sqrt(variances(means, a, b)), low, high, strict=True)
-    return [
-        Estimate(value=float(value), n=means.n, stderr=float(error), low=float(low), high=float(high))
-        for value, error, low, high in columns
-    ]
+    return means.estimates_of(means.values[a] - means.values[b], np.sqrt(variances(means, a, b)), low, high)
 
 
 def simultaneous_bounds(estimate: Estimate, number: int, *, level: float = LEVEL) -> tuple[float, float]:
@@ -135,10 +125,7 @@ def equality_tests(scores: DocumentScores, first: Indexes, second: Indexes) -> A
     equal_weights = bool(np.allclose(scores.weights, scores.weights[0]))
     if scores.binary and equal_weights and not scores.clustered:
         return mcnemar((differences > 0).sum(axis=0), (differences < 0).sum(axis=0))
-    _, clusters = np.unique(scores.clusters, return_inverse=True)
-    sums = np.zeros((int(clusters.max()) + 1, len(first)))
-    np.add.at(sums, clusters, scores.weights[:, None] * differences)
-    return sign_flip_test(sums)
+    return sign_flip_test(cluster_sums(scores.weights[:, None] * differences, scores.clusters))
 
 
 def mcnemar(only_first: ArrayLike, only_second: ArrayLike) -> Array:
@@ -238,7 +225,7 @@ def spread_of(means: FormMeans, *, draws: int = 20_000) -> Spread:
     off, share = values - values.mean(), 1 / means.equivalent
     covariance = (1 - share) * means.covariance + share * np.outer(off, off)
     by_chance = _deviations(replace(means, covariance=covariance), draws)
-    ranges = by_chance.max(axis=1) - by_chance.min(axis=1)
+    ranges = np.minimum(by_chance.max(axis=1) - by_chance.min(axis=1), means.largest_difference)
     distance = float(values[highest] - values[lowest])
     low, high = _spread_bounds(means, deviations, quantile)
     first_quartile, median, third_quartile = np.quantile(values, (0.25, 0.5, 0.75))
@@ -267,7 +254,9 @@ def _picked_bounds(means: FormMeans, critical: float, forms: int) -> tuple[Array
     tail = float(stdtr(means.freedom, -critical))
     if (means.effective_n * means.values * (1 - means.values) < _RARE).any():
         tail = min(tail, float(stdtr(means.freedom, -means.critical())) / forms)
-    return means.exact_bounds(tail)
+    rates = zip(means.values.tolist(), means.effective_n.tolist(), strict=True)
+    low, high = np.array([exact_bounds(rate, n, tail) for rate, n in rates]).T
+    return low, high
 
 
 def _estimate(means: FormMeans, form: int, low: float, high: float) -> Estimate:
@@ -279,11 +268,9 @@ def _deviations(means: FormMeans, draws: int) -> Array:
     generator = np.random.default_rng(0)
     variance, directions = np.linalg.eigh(means.covariance)
     root = directions * np.sqrt(np.maximum(variance, 0.0))
-    normal: Array = generator.standard_normal((draws, len(variance))) @ root.T
-    if not np.isfinite(means.freedom):
-        return normal
-    scale = np.sqrt(generator.chisquare(means.freedom, size=(draws, 1)) / means.freedom)
-    deviations: Array = normal / scale
+    deviations: Array = generator.standard_normal((draws, len(variance))) @ root.T
+    if np.isfinite(means.freedom):
+        deviations /= np.sqrt(generator.chisquare(means.freedom, size=(draws, 1)) / means.freedom)
     return deviations
 
 

@@ -1,18 +1,7 @@
 """Estimates: a value with its standard error and 95 % interval.
 
-Pure functions of the per-document values. A rate of successes has Wilson's interval with the correction of Brown, Cai
-and DasGupta for rates near 0 and 1, and stays within them. A mean of other values and a ratio of sums have Student's
-interval with Hall's correction for skewed values.
-
-Prediction-powered means combine few labels by people with a judge's scores of all documents. The mean of the judge's
-scores is precise and perhaps biased; the labels say by how much. The estimate is ``weight · mean(judge, unlabelled) +
-mean(label − weight · judge, labelled)``, which is unbiased whatever the judge does (Angelopoulos et al. 2023). The
-weight is the one with the smallest variance (PPI++, arXiv:2311.01453): a judge that knows nothing gets 0, and the
-labels alone are left.
-
-A judge that is nearly always right makes no mistake among few labels, so that plain intervals are far too narrow: they
-cover 55 % instead of 95 % for a rate of 0.05 and 20 labels. As for differences between rates (Bonett and Price), the
-interval is that of two more documents: one that people approve and the judge does not, and one the other way round.
+A rate of successes has Wilson's interval, corrected near 0 and 1. Other means and ratios of sums have Student's
+interval, corrected for skewed values. Prediction-powered means combine few labels by people with a judge's scores.
 """
 
 from __future__ import annotations
@@ -298,7 +287,7 @@ def recorded_estimate(value: float, stderr: float | None, n: int) -> Estimate:
     >>> round(rate.high, 4), round(group.low, 4), round(group.high, 4)
     (0.2775, 0.9455, 0.9995)
     """
-    if stderr is None or n < 2 or not 0 <= value <= 1:
+    if stderr is None or math.isnan(stderr) or n < 2 or not 0 <= value <= 1:
         return normal_estimate(value, stderr, n)
     if stderr == 0 and 0 < value < 1:
         return Estimate(value=value, n=n, stderr=stderr, low=value, high=value)
@@ -331,37 +320,41 @@ class PoweredMean:
 def powered_mean(labels: Sequence[float], scores: Sequence[float], others: Sequence[float]) -> PoweredMean:
     """The mean label, from the labels and scores of a random sample of documents and the scores of the `others`.
 
-    All of them are from 0 to 1, and so are the bounds.
+    All of them are from 0 to 1, and so are the bounds. The estimate is ``weight · mean(others) + mean(label − weight ·
+    score)``, which is unbiased whatever the judge does (Angelopoulos et al. 2023). The weight is the one with the
+    smallest variance (PPI++, arXiv:2311.01453): a judge that knows nothing gets 0, and the labels alone are left.
+
+    A judge that is nearly always right makes no mistake among few labels. Two more documents make up for it: one that
+    people approve and the judge does not, and one the other way round.
 
     >>> estimated = powered_mean([1, 1, 1, 0] * 10, [1, 1, 1, 1] * 10, [1] * 400)
     >>> estimated.mean.value, estimated.bias.value, estimated.agreement.value
     (0.75, 0.25, 0.75)
     """
+    from scipy.special import stdtrit  # here, because it takes a moment to import
+
     pairs = list(zip(labels, scores, strict=True))
     if len(pairs) < MIN_LABELS:
         hint = f"label at least {MIN_LABELS} documents, drawn at random"
         raise DataError(f"{len(pairs)} labels say too little about a judge", hint=hint)
     shown = [*pairs, *_UNSEEN]
     weight = _weight(shown, others)
-    rest = weight * fmean(others) if others else 0.0
-    value = rest + fmean(label - weight * score for label, score in pairs)
-    residuals = [label - weight * score for label, score in shown]
-    centre = rest + fmean(residuals)
-    stderr = math.sqrt(_variance_of_mean(residuals) + weight**2 * _variance_of_mean(others))
-    from scipy.special import stdtrit  # here, because it takes a moment to import
+    critical = float(stdtrit(len(shown) - 1, (1 + LEVEL) / 2))
 
-    half = float(stdtrit(len(shown) - 1, (1 + LEVEL) / 2)) * stderr
-    mean = Estimate(
-        value=min(1.0, max(0.0, value)),
-        n=len(pairs) + len(others),
-        stderr=stderr,
-        low=max(0.0, centre - half),
-        high=min(1.0, centre + half),
-    )
+    def estimate(residuals: Sequence[float], least: float, rest: float, rest_variance: float, n: int) -> Estimate:
+        """The mean of the labelled documents, and of two further ones for the interval, plus `rest`."""
+        value, centre = rest + fmean(residuals[: -len(_UNSEEN)]), rest + fmean(residuals)
+        stderr = math.sqrt(variance(residuals) / len(residuals) + rest_variance)
+        low, high = max(least, centre - critical * stderr), min(1.0, centre + critical * stderr)
+        return Estimate(value=min(1.0, max(least, value)), n=n, stderr=stderr, low=low, high=high)
+
+    rest = weight * fmean(others) if others else 0.0
+    rest_variance = weight**2 * variance(others) / len(others) if len(others) > 1 else 0.0
+    residuals = [label - weight * score for label, score in shown]
     return PoweredMean(
-        mean=mean,
+        mean=estimate(residuals, 0.0, rest, rest_variance, len(pairs) + len(others)),
         labels=mean_estimate([float(label) for label, _ in pairs]),
-        bias=mean_estimate([float(score - label) for label, score in pairs]),
+        bias=estimate([score - label for label, score in shown], -1.0, 0.0, 0.0, len(pairs)),
         agreement=mean_estimate([float(math.isclose(label, score, abs_tol=1e-9)) for label, score in pairs]),
         weight=weight,
     )
@@ -376,7 +369,3 @@ def _weight(pairs: Sequence[tuple[float, float]], others: Sequence[float]) -> fl
     spread = variance([*(score for _, score in pairs), *others])
     best = covariance / (spread * (1 + len(pairs) / len(others))) if spread else 0.0
     return min(1.0, max(0.0, best))
-
-
-def _variance_of_mean(values: Sequence[float]) -> float:
-    return variance(values) / len(values) if len(values) > 1 else 0.0

@@ -1,12 +1,11 @@
 """Scores of the same documents under several forms, and the means of the forms.
 
-The standard errors allow for clusters of documents (CR2 of Bell and McCaffrey, with their degrees of
-freedom); with a cluster for each document they are the sample standard errors. The mean of a group is
-that of its subjects, each of which is a sample of its own.
+The standard errors allow for clusters of documents (CR2 of Bell and McCaffrey, with their degrees of freedom). The
+mean of a group is that of its subjects, each of which is a sample of its own.
 
 Scores that are all alike have a standard error of zero, and tell nothing of how documents depend on each other. The
-intervals of rates allow for that: clusters then count as one document each, and a subject on which nothing
-varies as if a few documents more were otherwise.
+intervals of rates allow for that: clusters then count as one document each, and a subject on which nothing varies as if
+a few documents more were otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from multiform.errors import DataError
-from multiform.statistics.estimates import LEVEL, Estimate, Shares, exact_bounds, rate_bounds, skewed_bounds, skewness
+from multiform.statistics.estimates import LEVEL, Estimate, Shares, rate_bounds, skewed_bounds, skewness
 
 Array: TypeAlias = NDArray[np.float64]
 Indexes: TypeAlias = NDArray[np.int64]
@@ -64,6 +63,18 @@ class DocumentScores:
         """Other values of the same documents: a column, or several."""
         columns = np.asarray(values, dtype=np.float64)
         return replace(self, values=columns[:, None] if columns.ndim == 1 else columns)
+
+    def mean_of(self, column: ArrayLike) -> Estimate:
+        """The mean of another value of the same documents."""
+        return form_means(self.of(column)).estimates()[0]
+
+
+def cluster_sums(values: Array, clusters: Indexes) -> Array:
+    """The sums of the rows of each cluster."""
+    _, numbers = np.unique(clusters, return_inverse=True)
+    sums = np.zeros((int(numbers.max()) + 1, values.shape[1]))
+    np.add.at(sums, numbers, values)
+    return sums
 
 
 def document_scores(values: ArrayLike, clusters: Sequence[Hashable] | None = None) -> DocumentScores:
@@ -142,12 +153,6 @@ class FormMeans:
     #: below 1.
     shares: tuple[Shares | None, ...] = ()
 
-    def exact_bounds(self, tail: float) -> tuple[Array, Array]:
-        """Clopper and Pearson's bounds of every rate, each missed with probability `tail` at most."""
-        columns = zip(self.values.tolist(), self.effective_n.tolist(), strict=True)
-        low, high = np.array([exact_bounds(rate, n, tail) for rate, n in columns]).T
-        return low, high
-
     @property
     def stderrs(self) -> Array:
         return np.sqrt(np.diag(self.covariance))
@@ -161,13 +166,14 @@ class FormMeans:
         """The half width of a two-sided interval, in standard errors."""
         return float(stdtrit(self.freedom, (1 + level) / 2))
 
-    def bounds(self, critical: float) -> tuple[Array, Array]:
-        """The bounds of every mean, `critical` standard errors away.
+    def bounds(self, critical: ArrayLike) -> tuple[Array, Array]:
+        """The bounds of every mean, `critical` standard errors away; that may be a number for each.
 
         They are Wilson's for rates, and Student's with Hall's correction for other means. The number of documents in
         Wilson's formula is the effective one where documents are clustered or weighted.
         """
-        low, high = np.array([self._bound(form, critical) for form in range(len(self.values))]).T
+        criticals = np.broadcast_to(critical, self.values.shape).tolist()
+        low, high = np.array([self._bound(form, number) for form, number in enumerate(criticals)]).T
         return low, high
 
     def _bound(self, form: int, critical: float) -> tuple[float, float]:
@@ -192,13 +198,13 @@ class FormMeans:
 
     def estimates(self, level: float = LEVEL) -> list[Estimate]:
         """The mean of every form with its standard error and interval, the same whatever other forms there are."""
-        criticals = stdtrit(self.freedoms, (1 + level) / 2).tolist()
-        low, high = (np.array(side) for side in zip(*map(self._bound, range(len(criticals)), criticals), strict=True))
-        columns = zip(self.values, self.stderrs, low, high, strict=True)
-        return [
-            Estimate(value=float(mean), n=self.n, stderr=float(error), low=float(below), high=float(above))
-            for mean, error, below, above in columns
-        ]
+        low, high = self.bounds(stdtrit(self.freedoms, (1 + level) / 2))
+        return self.estimates_of(self.values, self.stderrs, low, high)
+
+    def estimates_of(self, values: Array, stderrs: Array, low: Array, high: Array) -> list[Estimate]:
+        """Numbers that follow from the means, in columns, as estimates."""
+        rows = np.transpose([values, stderrs, low, high]).tolist()
+        return [Estimate(value=value, n=self.n, stderr=error, low=low, high=high) for value, error, low, high in rows]
 
 
 def form_means(scores: DocumentScores) -> FormMeans:
@@ -254,13 +260,11 @@ def _satterthwaite(variances: Array, freedoms: Array) -> float:
 def dataset_estimates(scores: DocumentScores, total: int, *, level: float = LEVEL) -> list[Estimate]:
     """The mean of every form over a whole dataset of `total` documents, of which a random sample was evaluated.
 
-    Documents, or whole clusters of them, were drawn without replacement. The mean of the dataset is known as far as it
-    was evaluated, and only that of the other documents is uncertain: the variance is that of `form_means` times their
-    share (finite-population correction), and the bounds stay within what they can add. Rates of them are whole numbers
-    of documents, so that their bounds are rounded outwards. Where few documents are left, their own mean is what is
-    uncertain, and their number limits the degrees of freedom; unless values are rates, shares or clustered, their mean
-    is predicted from resamples, as both it and the sample's are skewed. With all documents evaluated, the interval is a
-    point.
+    Documents, or whole clusters of them, were drawn without replacement. Only the mean of the other documents is
+    uncertain: the variance is that of `form_means` times their share (finite-population correction). Rates of them are
+    whole numbers of documents, so that their bounds are rounded outwards. The number of documents left limits the
+    degrees of freedom; unless values are rates, shares or clustered, their mean is predicted from resamples, as both it
+    and the sample's are skewed. With all documents evaluated, the interval is a point.
 
     >>> right = [1] * 70 + [0] * 30
     >>> for total in (100_000, 200, 100):
@@ -272,7 +276,7 @@ def dataset_estimates(scores: DocumentScores, total: int, *, level: float = LEVE
     """
     means, number = form_means(scores), total - scores.n
     if number <= 0:
-        return [Estimate(value=v, n=means.n, stderr=0.0, low=v, high=v) for v in means.values.tolist()]
+        return means.estimates_of(means.values, np.zeros_like(means.values), means.values, means.values)
     left = number / total
     freedom = np.inf if np.isinf(means.freedom) else max(1.0, means.equivalent * left / (1 - left) - 1)
     others = replace(
@@ -301,7 +305,8 @@ def _predicted_bounds(values: Array, number: int, level: float) -> tuple[float, 
     """Where the mean of `number` other values of the same distribution is, by the studentized bootstrap.
 
     Resamples stand for the evaluated values and for the others. The mean of so many others that it is normal is drawn
-    from that distribution.
+    from that distribution. Where resamples often have one value only, as of fewer than five values or of many equal
+    ones, they say too little, and the bounds are Student's.
     """
     n, scale = len(values), math.sqrt(1 / len(values) + 1 / number)
     mean, deviation = float(values.mean()), float(values.std(ddof=1))
@@ -314,14 +319,13 @@ def _predicted_bounds(values: Array, number: int, level: float) -> tuple[float, 
         else:
             others = generator.normal(mean, deviation / math.sqrt(number), size=draws)
         errors = sample.std(axis=1, ddof=1)
-        roots.append(np.divide(others - sample.mean(axis=1), errors * scale, out=np.zeros(draws), where=errors > 0))
-    low, high = np.quantile(np.concatenate(roots), ((1 - level) / 2, (1 + level) / 2)).tolist()
+        varies = errors > 1e-9 * deviation  # but for rounding errors
+        roots.append((others - sample.mean(axis=1))[varies] / (errors[varies] * scale))
+    drawn, high = np.concatenate(roots), float(stdtrit(n - 1, (1 + level) / 2))
+    low = -high
+    if len(drawn) > 0.99 * _RESAMPLES:
+        low, high = np.quantile(drawn, ((1 - level) / 2, (1 + level) / 2)).tolist()
     return mean + low * deviation * scale, mean + high * deviation * scale
-
-
-def mean_of(scores: DocumentScores, column: Array) -> Estimate:
-    """The mean of one value for each document."""
-    return form_means(scores.of(column)).estimates()[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -343,11 +347,9 @@ class _Subject:
 def _subject(scores: DocumentScores, number: int) -> _Subject:
     inside = scores.subjects == number
     values, n = scores.values[inside], int(inside.sum())
-    _, clusters, counts = np.unique(scores.clusters[inside], return_inverse=True, return_counts=True)
-    sizes = counts.astype(np.float64)
+    sizes = np.unique(scores.clusters[inside], return_counts=True)[1].astype(np.float64)
     means, both_right = values.mean(axis=0), values.T @ values / n
-    sums = np.zeros((len(sizes), values.shape[1]))
-    np.add.at(sums, clusters, values - means)
+    sums = cluster_sums(values - means, scores.clusters[inside])
     inflation = 1 / (1 - sizes / n)
     squares = inflation * sizes**2
     share = float(scores.weights[inside].sum() / scores.weights.sum())

@@ -1,7 +1,5 @@
 """What models predict: whether forms agree on single documents, calibration, and position bias.
 
-Agreement: right under all forms, under some or under none; flips; the same predictions.
-
 Expected calibration error: how far the confidence in choices is from how often they are right. Documents are binned by
 confidence, with about equally many in each bin; those of the same confidence share a bin, so that the order of
 documents does not matter. Even a perfectly calibrated model has gaps by chance. The estimate is the error whose gaps
@@ -9,10 +7,9 @@ would, with this noise, add up to the observed ones; it is 0 where noise alone e
 interval subtracts what noise alone may add up to, and the upper bound adds the normal error of the weighted sum of
 gaps. Where documents are clustered, the noise is larger by the design effect of all gaps together (Rao and Scott).
 
-Position bias: which positions among the choices a model prefers, whatever stands there. Every document compares the
-position that was picked with that of the right choice. A model without bias picks each position as often as it is
-right, even where its picks are wrong; the test of Stuart and Maxwell says whether the two distributions differ. The
-spread of the recalls is RStd of Zheng et al. (arXiv 2309.03882).
+Position bias: a model without bias picks each position among the choices as often as it is right, even where its picks
+are wrong; the test of Stuart and Maxwell says whether the two distributions differ. The spread of the recalls is RStd
+of Zheng et al. (arXiv 2309.03882).
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from scipy.special import chdtrc, ndtr, ndtri
 from multiform.errors import DataError
 from multiform.statistics.differences import difference_estimates
 from multiform.statistics.estimates import LEVEL, Estimate
-from multiform.statistics.means import Array, DocumentScores, Indexes, document_scores, form_means, mean_of
+from multiform.statistics.means import Array, DocumentScores, Indexes, cluster_sums, document_scores, form_means
 
 #: Stands for a prediction that could not be extracted, which agrees with no other.
 MISSING = -1
@@ -58,10 +55,10 @@ def rightness(scores: DocumentScores) -> Rightness:
     right = scores.values.sum(axis=1)
     pairs = forms * (forms - 1) / 2
     return Rightness(
-        under_all=mean_of(scores, right == forms),
-        under_some=mean_of(scores, (right > 0) & (right < forms)),
-        under_none=mean_of(scores, right == 0),
-        flip_rate=mean_of(scores, right * (forms - right) / pairs),
+        under_all=scores.mean_of(right == forms),
+        under_some=scores.mean_of((right > 0) & (right < forms)),
+        under_none=scores.mean_of(right == 0),
+        flip_rate=scores.mean_of(right * (forms - right) / pairs),
     )
 
 
@@ -70,13 +67,16 @@ def agreement(scores: DocumentScores, predictions: ArrayLike) -> Estimate:
 
     `predictions` has a row for each document of `scores` and a column for each form, such as the index of the choice.
     """
-    codes = np.asarray(predictions, dtype=np.int64)
-    forms = codes.shape[1]
-    equal = np.zeros(len(codes))
+    return scores.mean_of(_agreement(np.asarray(predictions, dtype=np.int64)))
+
+
+def _agreement(codes: Indexes) -> Array:
+    """For each document, the share of pairs of forms that lead to the same prediction."""
+    forms, equal = codes.shape[1], np.zeros(len(codes))
     for first in range(forms):
         agrees = (codes[:, first + 1 :] == codes[:, [first]]) & (codes[:, [first]] != MISSING)
         equal += agrees.sum(axis=1)
-    return mean_of(scores, equal / (forms * (forms - 1) / 2))
+    return np.asarray(equal / (forms * (forms - 1) / 2))
 
 
 def fleiss_kappa(predictions: ArrayLike) -> float:
@@ -89,11 +89,8 @@ def fleiss_kappa(predictions: ArrayLike) -> float:
     0.0
     """
     codes = np.asarray(predictions, dtype=np.int64)
-    forms = codes.shape[1]
-    known = [code for code in np.unique(codes) if code != MISSING]
-    counts: Array = np.array([(codes == code).sum(axis=1) for code in known], dtype=np.float64).reshape(-1, len(codes))
-    observed = float((counts * (counts - 1)).sum(axis=0).mean() / (forms * (forms - 1)))
-    expected = float(((counts.sum(axis=1) / codes.size) ** 2).sum())
+    _, counts = np.unique(codes[codes != MISSING], return_counts=True)
+    observed, expected = float(_agreement(codes).mean()), float(((counts / codes.size) ** 2).sum())
     return (observed - expected) / (1 - expected) if expected < 1 else float("nan")
 
 
@@ -136,11 +133,9 @@ def calibration(
     p, hits = np.asarray(confidences, dtype=np.float64), np.asarray(right, dtype=np.float64)
     if p.shape != hits.shape or not len(p):
         raise DataError(f"{len(p)} confidences and {len(hits)} answers", hint="give one of each for every document")
-    groups = _groups(p, bins)
-    means = [(float(p[part].mean()), float(hits[part].mean())) for part in groups]
     filled = tuple(
-        Bin(n=len(part), confidence=confidence, accuracy=accuracy)
-        for part, (confidence, accuracy) in zip(groups, means, strict=True)
+        Bin(n=len(part), confidence=float(p[part].mean()), accuracy=float(hits[part].mean()))
+        for part in _groups(p, bins)
     )
     sizes = np.array([part.n for part in filled], dtype=np.float64)
     weights = sizes / sizes.sum()
@@ -252,8 +247,8 @@ def position_bias(picked: ArrayLike, gold: ArrayLike, clusters: Sequence[Hashabl
 
 
 def _position(picks: Indexes, golds: Indexes, index: int, clusters: Sequence[Hashable] | None) -> ChoicePosition:
-    means = form_means(document_scores(np.stack([picks == index, golds == index], axis=1), clusters))
     right = golds == index
+    means = form_means(document_scores(np.stack([picks == index, right], axis=1), clusters))
     picked, gold = means.estimates()
     return ChoicePosition(
         picked=picked,
@@ -270,12 +265,7 @@ def stuart_maxwell(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hasha
     """
     pair = np.stack([np.asarray(first), np.asarray(second)])
     one_hot = (pair[:, :, None] == np.unique(pair)).astype(np.float64)
-    differences = one_hot[0] - one_hot[1]
-    if clusters is not None:
-        numbers: dict[Hashable, int] = {}
-        sums = np.zeros((len(set(clusters)), differences.shape[1]))
-        np.add.at(sums, [numbers.setdefault(cluster, len(numbers)) for cluster in clusters], differences)
-        differences = sums
+    differences = cluster_sums(one_hot[0] - one_hot[1], document_scores(pair[0], clusters).clusters)
     covariance, difference = differences.T @ differences, differences.sum(axis=0)
     rank = int(np.linalg.matrix_rank(covariance))
     if rank == 0:

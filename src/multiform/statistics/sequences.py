@@ -1,20 +1,16 @@
 """Confidence sequences, and the search for the best and the worst of many forms with them.
 
-A confidence sequence is an interval of a mean that holds at every number of documents at once. A run may look at it as
-often as it likes and stop when it is narrow enough, without harm to its coverage. For each candidate mean, gamblers bet
-that scores are higher, and others that they are lower; a candidate at which they get rich together is excluded
-(Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", JRSS B 2024; the bets are a mixture
-over sizes). Scores have to be between 0 and 1, and documents have to come in random order (`sampling`).
+A confidence sequence is an interval of a mean that holds at every number of documents at once, so that a run may look
+at it as often as it likes and stop when it is narrow enough. For each candidate mean, gamblers bet that scores are
+higher, and others that they are lower; a candidate at which they get rich together is excluded (Waudby-Smith and
+Ramdas, "Estimating means of bounded random variables by betting", JRSS B 2024; the bets are a mixture over sizes).
+Scores have to be between 0 and 1, and documents have to come in random order (`sampling`).
 
 A search finds the best and the worst form without evaluating every form on every document. Within a budget, documents
 go to the forms that look best and worst: successive halving on paired scores (Karnin, Koren and Somekh 2013), from both
-ends at once. Each document is evaluated under the forms that are still in the race. Without a budget, that is until the
-best and the worst form are known for certain.
-
-What is certain is judged independently of the race. For each pair of forms a gambler bets, document by document, that
-the first is better. A form cannot be the best once a gambler against it is rich enough. By Ville's inequality the truly
-best and worst form are among the candidates at every moment, and therefore whenever the run stops, with probability
-1 - delta at least.
+ends at once. What is certain is judged independently of the race. For each pair of forms a gambler bets, document by
+document, that the first is better; a form cannot be the best once a gambler against it is rich enough. By Ville's
+inequality the truly best and worst form are among the candidates whenever the run stops, with probability 1 - delta.
 """
 
 from __future__ import annotations
@@ -39,33 +35,32 @@ _UP = _BETS / np.maximum(_CANDIDATES, 1e-9)[:, None]
 _DOWN = _BETS / np.maximum(1 - _CANDIDATES, 1e-9)[:, None]
 
 
+def _check_scores(scores: Array, what: str) -> None:
+    if not ((scores >= 0) & (scores <= 1)).all():
+        raise DataError("a score is not between 0 and 1", hint=f"{what} needs a bounded metric, such as acc")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConfidenceSequence:
     """The state after some documents; `after` gives the one after more of them."""
 
     level: float
-    n: int
-    total: float
+    n: int = 0
+    total: float = 0.0
     #: The logarithm of the gamblers' capital, with axes for candidate means and gamblers.
-    capital: Array
-    low: float
-    high: float
+    capital: Array = field(default_factory=lambda: np.zeros((len(_CANDIDATES), 2 * len(_BETS))))
+    low: float = 0.0
+    high: float = 1.0
 
     @property
     def estimate(self) -> Estimate:
         """The mean so far, with the interval."""
         return Estimate(value=self.total / self.n if self.n else 0.5, n=self.n, low=self.low, high=self.high)
 
-    @property
-    def half_width(self) -> float:
-        return (self.high - self.low) / 2
-
     def after(self, values: ArrayLike) -> ConfidenceSequence:
         """The state after more documents."""
         scores = np.atleast_1d(np.asarray(values, dtype=np.float64))
-        if ((scores < 0) | (scores > 1)).any():
-            message = "a score is not between 0 and 1"
-            raise DataError(message, hint="a confidence sequence needs a bounded metric, such as acc")
+        _check_scores(scores, "a confidence sequence")
         capital = self.capital.copy()
         for score, count in zip(*np.unique(scores, return_counts=True), strict=True):
             gain = (score - _CANDIDATES)[:, None]
@@ -76,14 +71,8 @@ class ConfidenceSequence:
         if len(plausible):
             low = max(low, float(_CANDIDATES[max(0, plausible[0] - 1)]))
             high = min(high, float(_CANDIDATES[min(len(_CANDIDATES) - 1, plausible[-1] + 1)]))
-        return replace(
-            self,
-            n=self.n + len(scores),
-            total=self.total + float(scores.sum()),
-            capital=capital,
-            low=low,
-            high=max(low, high),
-        )
+        n, total = self.n + len(scores), self.total + float(scores.sum())
+        return replace(self, n=n, total=total, capital=capital, low=low, high=max(low, high))
 
 
 def confidence_sequence(values: ArrayLike = (), *, level: float = LEVEL) -> ConfidenceSequence:
@@ -93,9 +82,7 @@ def confidence_sequence(values: ArrayLike = (), *, level: float = LEVEL) -> Conf
     >>> 0.65 < sequence.low < 0.75 < sequence.high < 0.85
     True
     """
-    capital = np.zeros((len(_CANDIDATES), 2 * len(_BETS)))
-    start = ConfidenceSequence(level=level, n=0, total=0.0, capital=capital, low=0.0, high=1.0)
-    return start.after(values) if np.size(values) else start
+    return ConfidenceSequence(level=level).after(values)
 
 
 #: The number of forms in the last round of a budgeted search: two from each end.
@@ -125,9 +112,8 @@ class Search:
     def spread(self) -> float | None:
         """The best minus the worst mean, each measured on documents that took no part in picking the two forms.
 
-        The means of the picked forms themselves are too far apart, as luck helps to be picked. The documents of the
-        last round are therefore split: one half, with all documents before it, picks the forms, the other half measures
-        them, and then the other way round. None where the last round has fewer than two documents.
+        One half of the last round, with all documents before it, picks the forms, the other half measures them, and
+        then the other way round. None where the last round has fewer than two documents.
         """
         rows, forms = self.final_scores, list(self.finalists)
         if len(rows) < 2:
@@ -144,27 +130,23 @@ class Search:
     @property
     def best(self) -> list[int]:
         """The forms that may be the best; with probability 1 - delta, the best is one of them."""
-        return [int(form) for form in np.flatnonzero(self.maybe_best)]
+        return np.flatnonzero(self.maybe_best).tolist()
 
     @property
     def worst(self) -> list[int]:
         """The forms that may be the worst; with probability 1 - delta, the worst is one of them."""
-        return [int(form) for form in np.flatnonzero(self.maybe_worst)]
+        return np.flatnonzero(self.maybe_worst).tolist()
 
     @property
     def undecided_forms(self) -> list[int]:
         """The forms to evaluate on the next documents; none where the search is over."""
-        races = np.zeros(len(self.counts), dtype=bool)
-        for candidates in (self.maybe_best, self.maybe_worst):
-            if candidates.sum() > 1:
-                races |= candidates
-        return [int(form) for form in np.flatnonzero(races)]
+        open_ends = [forms for forms in (self.best, self.worst) if len(forms) > 1]
+        return sorted({form for forms in open_ends for form in forms})
 
     @property
     def means(self) -> Array:
         """The mean score of each form so far; not a number before its first document."""
-        means: Array = self.totals / np.where(self.counts > 0, self.counts, np.nan)
-        return means
+        return np.asarray(self.totals / np.where(self.counts > 0, self.counts, np.nan))
 
     @property
     def best_and_worst(self) -> tuple[int, int]:
@@ -190,8 +172,7 @@ class Search:
         if rows.shape[1] != len(forms):
             message = f"scores of {rows.shape[1]} forms, where {len(forms)} are wanted"
             raise DataError(message, hint="see `undecided_forms`")
-        if ((rows < 0) | (rows > 1)).any():
-            raise DataError("a score is not between 0 and 1", hint="a search needs a bounded metric, such as acc")
+        _check_scores(rows, "a search")
         among = np.ix_(forms, forms)
         capital, totals, counts = self.capital.copy(), self.totals.copy(), self.counts.copy()
         maybe_best, maybe_worst = self.maybe_best.copy(), self.maybe_worst.copy()

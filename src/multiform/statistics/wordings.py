@@ -98,12 +98,21 @@ def wording_population(means: FormMeans) -> WordingPopulation:
     overall, documents = float(means.values.mean()), _mean_variance(means)
     variance = documents + between / count
     critical = _critical(means, observed, noise, documents)
-    low, high = _mean_bounds(means, overall, variance, critical)
+    half = critical * math.sqrt(variance)
+    low, high = overall - half, overall + half
+    if means.rates:
+        n = overall * (1 - overall) / variance if variance and 0 < overall < 1 else means.equivalent
+        low, high = rate_bounds(overall, n, critical)
     step = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * math.sqrt(observed * (1 + 1 / count))
+    # The variance between wordings, from the chi-squared distribution of the observed one. Wordings whose scores differ
+    # by less than noise alone do so by luck, which is no proof that they are equal.
+    tail = (1 - _DEVIATION_LEVEL) / 2
+    least = max(0.0, (count - 1) * observed / float(chdtri(count - 1, tail)) - noise)
+    most = max(0.0, (count - 1) * max(observed, noise) / float(chdtri(count - 1, 1 - tail)) - noise)
     return WordingPopulation(
         wordings=count,
         mean=Estimate(value=overall, n=means.n, stderr=math.sqrt(variance), low=low, high=high),
-        deviation=_deviation(observed, noise, count),
+        deviation=Estimate(value=math.sqrt(between), n=count, low=math.sqrt(least), high=math.sqrt(most)),
         predicted=_within(means, Estimate(value=overall, n=means.n, low=overall - step, high=overall + step)),
         reliability=between / observed if observed else 0.0,
         shrunken=_shrink(means, overall, between, noise, critical),
@@ -120,12 +129,8 @@ def axis_effects(means: FormMeans, axes: Sequence[Mapping[str, str]], *, permuta
     Wordings are drawn at random, so that the other axes are noise between the wordings with one value. Whether an axis
     matters at all is tested by permuting its values among the wordings.
     """
-    if len(axes) != len(means.values):
-        raise DataError(f"{len(axes)} wordings with axes, and {len(means.values)} means", hint="give one for each")
-    levels = {
-        axis: np.array([wording.get(axis, "") for wording in axes])
-        for axis in dict.fromkeys(k for a in axes for k in a)
-    }
+    names = dict.fromkeys(axis for wording in axes for axis in wording)
+    levels = {axis: np.array([wording.get(axis, "") for wording in axes]) for axis in names}
     counts = {axis: np.unique(values, return_counts=True)[1] for axis, values in levels.items()}
     # Only an axis with two or more values, one of them under several wordings, can be tested.
     levels = {axis: levels[axis] for axis, number in counts.items() if len(number) > 1 and number.max() > 1}
@@ -161,29 +166,11 @@ def _critical(means: FormMeans, observed: float, noise: float, documents: float)
     return float(stdtrit(freedom, (1 + LEVEL) / 2))
 
 
-def _mean_bounds(means: FormMeans, mean: float, variance: float, critical: float) -> tuple[float, float]:
-    """The bounds of a rate with the effective number of documents, Student's otherwise."""
-    if means.rates:
-        n = mean * (1 - mean) / variance if variance and 0 < mean < 1 else means.equivalent
-        return rate_bounds(mean, n, critical)
-    half = critical * math.sqrt(variance)
-    return mean - half, mean + half
-
-
-def _deviation(observed: float, noise: float, count: int) -> Estimate:
-    """The standard deviation between wordings, from the chi-squared distribution of the observed variance."""
-    tail = (1 - _DEVIATION_LEVEL) / 2
-    low = max(0.0, (count - 1) * observed / float(chdtri(count - 1, tail)) - noise)
-    # Wordings whose scores differ by less than noise alone do so by luck, which is no proof that they are equal.
-    high = max(0.0, (count - 1) * max(observed, noise) / float(chdtri(count - 1, 1 - tail)) - noise)
-    return Estimate(value=math.sqrt(max(0.0, observed - noise)), n=count, low=math.sqrt(low), high=math.sqrt(high))
-
-
 def _shrink(means: FormMeans, overall: float, between: float, noise: float, critical: float) -> tuple[Estimate, ...]:
     """Best linear unbiased predictions of the forms' scores."""
     share = between / (between + noise) if between + noise else 0.0
-    own = share * noise  # what is left of the uncertainty about one wording
-    error = math.sqrt(own + _mean_variance(means))
+    # What is left of the uncertainty about one wording, and that of the mean.
+    error = math.sqrt(share * noise + _mean_variance(means))
     scores = (overall + share * (float(value) - overall) for value in means.values)
     return tuple(
         _within(means, Estimate(value=s, n=means.n, stderr=error, low=s - critical * error, high=s + critical * error))
@@ -192,24 +179,16 @@ def _shrink(means: FormMeans, overall: float, between: float, noise: float, crit
 
 
 def _within(means: FormMeans, estimate: Estimate) -> Estimate:
-    if not means.rates or estimate.low is None or estimate.high is None:
-        return estimate
-    return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
+    low, high = estimate.interval
+    return replace(estimate, low=max(0.0, low), high=min(1.0, high)) if means.rates else estimate
 
 
 def _permutation_test(scores: Array, values: Array, permutations: int, rng: np.random.Generator) -> float:
-    codes = np.unique(values, return_inverse=True)[1]
-    sizes = np.bincount(codes)
-    member = np.eye(len(sizes))[codes]
+    codes, sizes = np.unique(values, return_inverse=True, return_counts=True)[1:]
     centred = scores - scores.mean()
-
-    def squares_between(rows: Array) -> Array:
-        squares: Array = ((rows @ member) ** 2 / sizes).sum(axis=1)
-        return squares
-
-    observed = squares_between(centred[None])[0]
-    shuffled = rng.permuted(np.tile(centred, (permutations, 1)), axis=1)
-    return float((1 + (squares_between(shuffled) >= observed - 1e-12).sum()) / (1 + permutations))
+    rows = np.vstack([centred, rng.permuted(np.tile(centred, (permutations, 1)), axis=1)])
+    squares_between = ((rows @ np.eye(len(sizes))[codes]) ** 2 / sizes).sum(axis=1)
+    return float((squares_between >= squares_between[0] - 1e-12).mean())
 
 
 def _effect(means: FormMeans, values: Array, value: str, level: float) -> Estimate:

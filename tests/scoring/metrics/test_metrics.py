@@ -342,6 +342,8 @@ def test_exact_match_is_equality(prediction, reference):
         ({"metric": "token_f1", "separator": "; "}, "Ann", ("Bob; Ann",), 0.5),
         ({"metric": "token_f1", "separator": "; "}, "10 yards", ("12 yards",), 0.0),
         ({"metric": "token_f1", "separator": "; "}, "12.0", ("12",), 1.0),
+        ({"metric": "token_f1", "separator": "; "}, "$12", ("12",), 1.0),
+        ({"metric": "token_f1", "separator": "; "}, "a1; " * 15 + "b", ("a1; " * 15 + "c",), 15 / 16),
         ({"metric": "contained"}, "One and THREE", ("one", "two", "three", "four"), 0.5),
         ({"metric": "contained", "any_of": True}, "It is two.", ("one", "two"), 1.0),
         ({"metric": "relaxed_match"}, "1,040", ("1000",), 1.0),

@@ -115,6 +115,17 @@ def test_what_the_judge_wrote_is_in_the_samples_and_not_in_the_scores(server: An
     assert results.forms[0].higher_is_better == {"judge": True, "invalid": False, "truncated": False}
 
 
+def test_a_chat_template_may_strip_what_distinguishes_two_requests(
+    recording: type[Recording], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "apply_chat_template", lambda self, messages: messages[0]["content"].strip())
+    requests = [GenerationRequest.of(text, {}) for text in ("Is it Rome", "Is it Rome ", "Is it Oslo")]
+    [spec] = JudgeChoice().judges(["recording"])
+    responses = judges.Judging().ask(spec, requests)
+    assert [responses[request].text for request in requests] == ["Verdict: CORRECT"] * 3
+    assert len(recording.asked[0]) == 2
+
+
 def test_the_judge_says_how_far_it_is(
     recording: type[Recording], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

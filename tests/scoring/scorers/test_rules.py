@@ -89,8 +89,8 @@ def test_prompts_and_instructions_are_counted_strictly_and_loosely() -> None:
     ("doc", "message"),
     [
         ({"instruction_id_list": ["keywords:existense"], "kwargs": [{}]}, "did you mean 'keywords:existence'"),
-        ({"instruction_id_list": ["keywords:existence"], "kwargs": [{}]}, "needs the argument 'keywords'"),
-        ({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{"n": 1}]}, "has no argument 'n'"),
+        ({"instruction_id_list": ["keywords:existence"], "kwargs": [{}]}, "missing a required argument: 'keywords'"),
+        ({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{"n": 1}]}, "unexpected keyword argument 'n'"),
         ({"instruction_id_list": ["punctuation:no_comma"], "kwargs": []}, "as many arguments as rules"),
         ({"instruction_id_list": "[nothing", "kwargs": []}, "expected JSON"),
     ],

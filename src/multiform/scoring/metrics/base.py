@@ -18,7 +18,7 @@ from multiform.arguments import accepted_arguments, mismatch, name_of
 from multiform.errors import ConfigError, UsageError, excerpt, nearest, reason, running
 from multiform.formats.base import OutputType
 from multiform.registry import Registry
-from multiform.scoring.aggregations import CORPUS, Aggregation, aggregations, plain_aggregation
+from multiform.scoring.aggregations import CORPUS, Aggregation, aggregations, mean, plain_aggregation
 from multiform.scoring.outcome import Outcome, TextOutcome
 from multiform.scoring.reductions import Reduction, ReductionFn, build_reduction
 
@@ -29,7 +29,8 @@ metrics: Registry[Metric] = Registry("metric", group="multiform.metrics", raises
 #: Metrics that say whether a document is right: forms with different ones of them can be compared.
 RIGHT_OR_WRONG = ("acc", "acc_norm", "acc_bytes", "acc_tokens", "acc_mutual_info", "acc_norm_full", "exact_match")
 #: Keys of a `metric_list` entry that are not arguments of the metric.
-_OWN_KEYS = ("metric", "aggregation", "reduction", "higher_is_better", "kwargs", "hf_evaluate")
+_STATED = ("aggregation", "reduction", "higher_is_better")
+_OWN_KEYS = (*_STATED, "metric", "kwargs", "hf_evaluate")
 _ALL_TYPES = frozenset(("multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"))
 
 
@@ -123,18 +124,22 @@ def build_metric(spec: Mapping[str, Any], *, computed: bool = True, notes: list[
                 raise unknown
             notes.append(unknown)
         kwargs = accepted
-        _check_patterns(base.name, kwargs.get("regexes_to_ignore") or ())
+        for pattern in kwargs.get("regexes_to_ignore") or ():
+            try:
+                re.compile(pattern)
+            except (re.error, TypeError) as error:
+                message = f"metric '{base.name}': bad regular expression {pattern!r}: {error}"
+                raise ConfigError(message, hint="test the pattern") from error
     # A metric of ours takes an outcome, and needs no argument.
     if computed and (base.whole or kwargs or not str(getattr(base.fn, "__module__", "")).startswith("multiform.")):
         _check_call(base, spec["metric"], kwargs)
-    better = spec.get("higher_is_better")
-    return replace(
-        base,
-        aggregation=_aggregation(spec.get("aggregation"), base.aggregation),
-        reduction=base.reduction if spec.get("reduction") is None else build_reduction(spec["reduction"]),
-        higher_is_better=base.higher_is_better if better is None else better,
-        kwargs=kwargs,
-    )
+    stated: dict[str, Any] = {key: spec[key] for key in _STATED if spec.get(key) is not None}
+    if "aggregation" in stated:
+        name = stated["aggregation"]
+        stated["aggregation"] = aggregations.get(name) if isinstance(name, str) else plain_aggregation(name)
+    if "reduction" in stated:
+        stated["reduction"] = build_reduction(stated["reduction"])
+    return replace(base, kwargs=kwargs, **stated)
 
 
 def _check_call(metric: Metric, spec_metric: Any, kwargs: Mapping[str, Any]) -> None:
@@ -153,40 +158,25 @@ def _check_call(metric: Metric, spec_metric: Any, kwargs: Mapping[str, Any]) -> 
         raise ConfigError(message, hint=f"write it as def {name}{written}, and give its other arguments in metric_list")
 
 
-def _check_patterns(name: str, patterns: Sequence[str]) -> None:
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except (re.error, TypeError) as error:
-            message = f"metric '{name}': bad regular expression {pattern!r}: {error}"
-            raise ConfigError(message, hint="test the pattern") from error
-
-
 def value_metric(name: str) -> Metric:
     """A metric whose values come from a task's own code; its aggregation is the mean."""
 
     def not_computed(outcome: Outcome, **kwargs: Any) -> Any:
         raise ConfigError(f"metric '{name}' is not registered", hint="return it from process_results")
 
-    return Metric(name=name, fn=not_computed, aggregation=aggregations.get("mean"))
+    return Metric(name=name, fn=not_computed, aggregation=mean)
 
 
 def _base(spec: Mapping[str, Any], computed: bool) -> Metric:
     metric = spec["metric"]
     if callable(metric):
         name = getattr(metric, "__name__", type(metric).__name__)
-        return Metric(name=name, fn=callable_metric(metric, name), aggregation=aggregations.get("mean"), whole=True)
+        return Metric(name=name, fn=callable_metric(metric, name), aggregation=mean, whole=True)
     if not computed:
         return metrics.get(metric) if metric in metrics else value_metric(str(metric))
     if spec.get("hf_evaluate") is not True:
         return metrics.get(metric)
-    return Metric(name=metric, fn=HubMetric(str(metric)), aggregation=aggregations.get("mean"), whole=True)
-
-
-def _aggregation(spec: str | Callable[..., Any] | None, default: Aggregation) -> Aggregation:
-    if spec is None:
-        return default
-    return aggregations.get(spec) if isinstance(spec, str) else plain_aggregation(spec)
+    return Metric(name=metric, fn=HubMetric(str(metric)), aggregation=mean, whole=True)
 
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -203,10 +193,8 @@ def callable_metric(function: Callable[..., Any], name: str) -> MetricFn:
             if not isinstance(outcome, TextOutcome):
                 return function(outcome, **kwargs)
             scores = [_call_with_pair(function, ref, outcome.prediction, kwargs) for ref in outcome.references]
-        if len(scores) == 1:
-            return scores[0]
         values = [value.get(name) if isinstance(value, Mapping) else value for value in scores]
-        return 1.0 if any(values) else 0.0
+        return scores[0] if len(scores) == 1 else float(any(values))
 
     return score
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from multiform.errors import ConfigError, DataError, ModelError, excerpt
 from multiform.formats.base import OutputType
@@ -91,42 +91,29 @@ def brier_score(outcome: ChoiceOutcome) -> float:
     return math.fsum((chance - (index in right)) ** 2 for index, chance in enumerate(chances))
 
 
-@register_metric("f1", output_type="multiple_choice", aggregation="f1")
-def f1(outcome: ChoiceOutcome) -> tuple[int, int]:
-    """The F1 of class 1 over all documents, from the gold choice and the prediction of each."""
-    return _gold_and_pick(outcome)
+def _class_metric(what: str) -> Callable[[ChoiceOutcome], tuple[int, int]]:
+    def gold_and_pick(outcome: ChoiceOutcome) -> tuple[int, int]:
+        # Without a gold choice it is -100, as in lm-eval.
+        return outcome.gold[0] if outcome.gold else -100, best(outcome.loglikelihoods)
+
+    gold_and_pick.__doc__ = f"{what} the gold choice and the prediction of each."
+    return gold_and_pick
 
 
-@register_metric("mcc", output_type="multiple_choice", aggregation="matthews_corrcoef")
-def matthews_correlation(outcome: ChoiceOutcome) -> tuple[int, int]:
-    """Matthews' correlation over all documents, of the gold choice and the prediction of each."""
-    return _gold_and_pick(outcome)
-
-
-def _gold_and_pick(outcome: ChoiceOutcome) -> tuple[int, int]:
-    # Without a gold choice it is -100, as in lm-eval.
-    return outcome.gold[0] if outcome.gold else -100, best(outcome.loglikelihoods)
-
-
-@register_metric("macro_f1", output_type="multiple_choice", aggregation="macro_f1")
-def macro_f1(outcome: ChoiceOutcome) -> tuple[int, int]:
-    """The mean F1 of all classes over all documents, from the gold choice and the prediction of each."""
-    return _gold_and_pick(outcome)
-
-
-@register_metric("balanced_accuracy", output_type="multiple_choice", aggregation="balanced_accuracy")
-def balanced_accuracy(outcome: ChoiceOutcome) -> tuple[int, int]:
-    """The mean recall of all classes over all documents, from the gold choice and the prediction of each."""
-    return _gold_and_pick(outcome)
+for _name, _aggregation, _what in (
+    ("f1", "f1", "The F1 of class 1 over all documents, from"),
+    ("mcc", "matthews_corrcoef", "Matthews' correlation over all documents, of"),
+    ("macro_f1", "macro_f1", "The mean F1 of all classes over all documents, from"),
+    ("balanced_accuracy", "balanced_accuracy", "The mean recall of all classes over all documents, from"),
+):
+    register_metric(_name, output_type="multiple_choice", aggregation=_aggregation)(_class_metric(_what))
 
 
 def _scores(outcome: ChoiceOutcome, normalize: bool) -> list[float]:
     """The log-likelihoods, per character if `normalize` is true."""
-    if not normalize:
-        return list(outcome.loglikelihoods)
     texts = outcome.scored or outcome.choices
     pairs = zip(outcome.loglikelihoods, texts, strict=True)
-    return [loglikelihood / len(text) if text else loglikelihood for loglikelihood, text in pairs]
+    return [loglikelihood / len(text) if normalize and text else loglikelihood for loglikelihood, text in pairs]
 
 
 @register_metric("acc_norm_full", output_type="multiple_choice")
@@ -155,17 +142,14 @@ def bits_per_byte_mean(outcome: ChoiceOutcome | LikelihoodOutcome) -> float:
 @register_metric("probability_mass", output_type="multiple_choice")
 def probability_mass(outcome: ChoiceOutcome) -> float:
     """The probability of the correct choices among all."""
-    return _mass(outcome, normalize=False)
+    chances = probabilities(outcome.loglikelihoods)
+    return math.fsum(chances[index] for index in outcome.gold)
 
 
 @register_metric("probability_mass_norm", output_type="multiple_choice")
 def probability_mass_norm(outcome: ChoiceOutcome) -> float:
     """The probability of the correct choices among all, from log-likelihoods per character."""
-    return _mass(outcome, normalize=True)
-
-
-def _mass(outcome: ChoiceOutcome, *, normalize: bool) -> float:
-    chances = probabilities(_scores(outcome, normalize))
+    chances = probabilities(_scores(outcome, True))
     return math.fsum(chances[index] for index in outcome.gold)
 
 
@@ -208,13 +192,11 @@ def _idk_index(outcome: ChoiceOutcome, idk: int | str) -> int:
     number = len(outcome.choices)
     if isinstance(idk, int) and -number <= idk < number:
         return idk % number
-    normalized = str(idk).strip().casefold()
     for texts in (outcome.texts, outcome.choices):
-        for index, text in enumerate(texts):
-            if isinstance(idk, str) and text.strip().casefold() == normalized:
-                return index
-    shown = list(outcome.texts or outcome.choices)
-    hint = f"the choices are {excerpt(shown, 120)}"
+        plain = [text.strip().casefold() for text in texts]
+        if isinstance(idk, str) and idk.strip().casefold() in plain:
+            return plain.index(idk.strip().casefold())
+    hint = f"the choices are {excerpt(list(outcome.texts or outcome.choices), 120)}"
     raise DataError(f"no choice {excerpt(idk)} that means 'I don't know'", hint=hint)
 
 
@@ -251,11 +233,7 @@ def bits_per_byte(outcome: LikelihoodOutcome) -> tuple[float, int]:
     return outcome.loglikelihood, outcome.bytes
 
 
-@register_metric(
-    "bypass",
-    output_type=["multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"],
-    aggregation="bypass",
-)
+@register_metric("bypass", output_type=["multiple_choice", "generate_until", *_ANY], aggregation="bypass")
 def bypass(outcome: Outcome) -> int:
     """No score, for runs that only collect responses."""
     return 999

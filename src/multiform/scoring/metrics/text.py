@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import string
 from collections import Counter
@@ -78,39 +79,32 @@ def word_f1(predicted: Sequence[str], reference: Sequence[str]) -> float:
 
 
 def _spans(text: str, separator: str) -> list[list[str]]:
-    """The words of each span, numbers in one spelling; at most 12 spans."""
-    pieces = text.split(separator)[:12]
-    return [[_number(word) for word in _span_words(piece)] for piece in pieces]
-
-
-def _span_words(span: str) -> list[str]:
-    words = (word if _is_number(word) else word.translate(_PUNCTUATION) for word in re.split(r"[\s-]+", span.lower()))
-    return [word for word in words if word and word not in ("a", "an", "the")]
+    """The words of each span, numbers in one spelling."""
+    spans = []
+    for piece in text.split(separator):
+        split = re.split(r"[\s-]+", piece.lower())
+        words = [word if _is_number(word) else word.translate(_PUNCTUATION) for word in split]
+        telling = [word for word in words if word and word not in ("a", "an", "the")]
+        spans.append([str(float(word)) if _is_number(word) else word for word in telling])
+    return spans
 
 
 def _is_number(word: str) -> bool:
     return bool(re.fullmatch(r"[-+]?(?:\d+\.?\d*|\.\d+)", word))
 
 
-def _number(word: str) -> str:
-    return str(float(word)) if _is_number(word) else word
-
-
 def _alignment_score(predicted: Sequence[Sequence[str]], reference: Sequence[Sequence[str]]) -> float:
     """The best total of span scores, each span used once, over the number of spans in the longer list."""
-    totals = {0: 0.0}  # by the set of matched spans of the reference, as bits
-    for span in predicted:
-        for used, total in list(totals.items()):
-            for index, other in enumerate(reference):
-                bits = used | 1 << index
-                if bits != used:
-                    totals[bits] = max(totals.get(bits, 0.0), total + _span_score(span, other))
-    return max(totals.values()) / max(len(predicted), len(reference))
+    from scipy.optimize import linear_sum_assignment  # here, because it takes a moment to import
+
+    scores = [[_span_score(span, other) for other in reference] for span in predicted]
+    pairs = zip(*linear_sum_assignment(scores, maximize=True), strict=True)
+    return math.fsum(scores[row][column] for row, column in pairs) / max(len(predicted), len(reference))
 
 
 def _span_score(predicted: Sequence[str], reference: Sequence[str]) -> float:
     numbers = {word for word in reference if _is_number(word)}
-    return word_f1(list(predicted), list(reference)) if not numbers or numbers & set(predicted) else 0.0
+    return word_f1(predicted, reference) if not numbers or numbers & set(predicted) else 0.0
 
 
 @register_metric("contained", output_type="generate_until")

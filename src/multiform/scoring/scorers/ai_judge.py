@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any, ClassVar
 
 from multiform.arguments import parse_arguments
-from multiform.errors import ConfigError, DataError, MultiformError
+from multiform.errors import ConfigError, DataError, MultiformError, locating
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.prompts.template import compile_template, render
 from multiform.requests import GenerationRequest, generation_overrides
@@ -21,19 +21,12 @@ from multiform.scoring.scorers.verdicts import Verdict, VerdictReader
 #: Common columns of the question, for a scorer whose `question` is not set.
 _QUESTIONS = ("question", "problem", "query", "prompt", "input", "instruction", "text")
 
-_METRICS = {
-    "judge": "The grade that another model gives the completion, from 0 to 1; computed by the scorer `ai_judge`.",
-    "inconsistent": "How often a judge prefers another one of two answers when their order is swapped; computed by "
-    "`ai_judge`.",
-}
-for _name, _about in _METRICS.items():
-    register_own_metric(
-        _name,
-        _about,
-        hint="write scorer: {type: ai_judge, kwargs: ...}",
-        reduction="mean",
-        higher_is_better=_name == "judge",
-    )
+for _name, _about in (
+    ("judge", "The grade that another model gives the completion, from 0 to 1"),
+    ("inconsistent", "How often a judge prefers another one of two answers when their order is swapped"),
+):
+    _hint, _is_better = "write scorer: {type: ai_judge, kwargs: ...}", _name == "judge"
+    register_own_metric(_name, _about, scorer="ai_judge", hint=_hint, reduction="mean", higher_is_better=_is_better)
 
 
 @register_scorer("ai_judge")
@@ -45,12 +38,10 @@ class AIJudge(Scorer):
     list of these, whose grades are averaged. Where it is and how it is loaded is up to the user (`--judge_model`,
     `--judge_args`): a task's `model_args` and `base_url` are refused.
 
-    `rubric` is a Jinja template of the judge's prompt, with the variables `question`, `prompt`, `prediction`,
-    `reference`, `references`, `choices`, `doc` and `scale`; in a conversation also `turn` and `conversation`, the
-    messages before the reply. `question` is the field of the document with the question; by default a column with a
-    usual name, or the conversation. The last match of `verdict_pattern` in the judge's response is a number on
-    the `scale` or a word of `verdicts`; with `structured`, the judge writes JSON, and its key `verdict` counts. The
-    response is part of the values as `judge_text`.
+    `rubric` is a Jinja template of the judge's prompt, with the variables that `verdicts` lists. `question` is the
+    field with the question; by default a column with a usual name, or the conversation. The last match of
+    `verdict_pattern` in the judge's response is a number on the `scale` or a word of `verdicts`; with `structured`, the
+    judge writes JSON, and its key `verdict` counts. The response is part of the values as `judge_text`.
 
     `baseline` is a field with another answer, which the completion is compared with. The judge sees both in both orders
     (`first` and `second`), and says which is better; `judge` is how often the completion wins, with ties as a half.
@@ -79,17 +70,17 @@ class AIJudge(Scorer):
                 raise ConfigError(message, where=f"scorer.kwargs.{key}", hint=hint)
         self._names = judge_names(self.judge_model, WHERE)
         pairs, structured = self.baseline is not None, bool(self.structured)
-        self._reader = VerdictReader(
+        self.reader = VerdictReader(
             verdicts=self.verdicts, scale=self.scale, pattern=self.verdict_pattern, pairs=pairs, structured=structured
         )
         #: Words whose shares are reported, as they say more than the score: "not attempted" and "incorrect" are both 0.
-        shown = self.verdicts is not None and not pairs and len(self._reader.words) > 2
-        self._shown_words = tuple(self._reader.words) if shown else ()
+        shown = self.verdicts is not None and not pairs and len(self.reader.words) > 2
+        self._shown_words = tuple(self.reader.words) if shown else ()
         try:
             gen_kwargs = parse_arguments(self.gen_kwargs, where="gen_kwargs")
             self._options = {"max_gen_toks": 512, "temperature": 0.0, "do_sample": False, "until": []}
             self._options |= generation_overrides(gen_kwargs)
-            self._rubric = compile_template(self._reader.rubric(self.rubric))
+            self._rubric = compile_template(self.reader.rubric(self.rubric))
             self._question = None if self.question is None else Field.of(self.question)
             self._baseline = None if self.baseline is None else Field.of(self.baseline)
         except MultiformError as error:
@@ -107,38 +98,32 @@ class AIJudge(Scorer):
         ]
         every = [request for repeats in requests for orders in repeats for request in orders]
         verdicts = {spec.name: self._ask(spec, every) for spec in self.judges}
-        return [
-            self._values(
-                repeats,
-                [
-                    {name: [read[request] for request in orders] for name, read in verdicts.items()}
-                    for orders in requests_of_doc
-                ],
-            )
-            for repeats, requests_of_doc in zip(outcomes, requests, strict=True)
-        ]
+        return [self._values(*document, verdicts) for document in zip(outcomes, requests, strict=True)]
 
     def _ask(self, spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[GenerationRequest, Verdict]:
         """The verdicts of a judge."""
         judging = current_judging()
-        responses = judging.ask(spec, requests, self._reader.schema)
-        verdicts = {request: self._reader.verdict(completion) for request, completion in responses.items()}
+        responses = judging.ask(spec, requests, self.reader.schema)
+        verdicts = {request: self.reader.verdict(completion) for request, completion in responses.items()}
         if verdicts:
             usage, unread = judging.usage[spec.name], [each for each in verdicts.values() if each.value is None]
             usage.refused += sum(verdict.is_refused for verdict in unread)
             usage.unreadable += sum(not verdict.is_refused for verdict in unread)
         return verdicts
 
-    def judge_prompts(self, outcome: TextOutcome, doc: Doc) -> list[str]:
+    def _judge_prompts(self, outcome: TextOutcome, doc: Doc) -> list[str]:
         """The judge's prompts for one completion: one, or one for each order of two answers."""
-        prompt = getattr(outcome, "prompt", "")
-        question = self._question.value(doc) if self._question is not None else _question(doc) or prompt or dict(doc)
-        if outcome.conversation and self._question is None:
+        if self._question is not None:
+            question = self._question.value(doc)
+        elif outcome.conversation:
             question = transcript(outcome.conversation)
+        else:
+            columns = (doc[name] for name in _QUESTIONS if isinstance(doc.get(name), str))
+            question = next(columns, None) or outcome.prompt or dict(doc)
         prediction = "" if outcome.prediction is None else outcome.prediction
         names: dict[str, Any] = {
             "question": question,
-            "prompt": prompt or question,
+            "prompt": outcome.prompt or question,
             "conversation": [dict(message) for message in outcome.conversation],
             "turn": doc.get("turn", 1) if outcome.conversation else 1,
             "prediction": prediction,
@@ -146,7 +131,7 @@ class AIJudge(Scorer):
             "references": list(outcome.references),
             "choices": list(outcome.choices),
             "doc": doc,
-            "scale": asdict(self._reader.scale),
+            "scale": asdict(self.reader.scale),
         }
         if self._baseline is None:
             return [str(render(self._rubric, names))]
@@ -157,39 +142,40 @@ class AIJudge(Scorer):
         orders = ((prediction, baseline), (baseline, prediction))
         return [str(render(self._rubric, {**names, "first": first, "second": second})) for first, second in orders]
 
-    def read_label(self, label: Any) -> float | None:
-        """A person's label of a completion as a number from 0 to 1: a word, or a number on the judge's scale."""
-        return self._reader.label(label)
-
     def _requests(self, outcome: Outcome, doc: Doc, index: int) -> list[GenerationRequest]:
         completion = as_completion(outcome, "ai_judge")
-        try:
-            prompts = self.judge_prompts(completion, doc)
-        except DataError as error:
-            raise error.at(f"scorer.kwargs.rubric: document {index} of those scored") from error
+        with locating(f"scorer.kwargs.rubric: document {index} of those scored"):
+            prompts = self._judge_prompts(completion, doc)
         return [GenerationRequest.of(prompt, self._options) for prompt in prompts]
 
     def _values(
-        self, outcomes: Sequence[Outcome], verdicts: Sequence[Mapping[str, Sequence[Verdict]]]
+        self,
+        outcomes: Sequence[Outcome],
+        requests: Sequence[Sequence[GenerationRequest]],
+        verdicts: Mapping[str, Mapping[GenerationRequest, Verdict]],
     ) -> dict[str, Any]:
-        """The values of one document, from the verdicts of each judge on each repeat."""
-        scored, details = [], []
-        for outcome, by_judge in zip(outcomes, verdicts, strict=True):
+        """The values of one document, from the requests about each repeat and the verdicts of each judge."""
+        scored, details, texts = [], [], {}
+        for repeat, (outcome, orders) in enumerate(zip(outcomes, requests, strict=True)):
+            by_judge = {name: [read[request] for request in orders] for name, read in verdicts.items()}
             graded, detail = self._grade(by_judge)
             scored.append({**graded, **self.score(outcome)})
             details.append(detail)
+            for name, order, verdict in ((n, *each) for n, read in by_judge.items() for each in enumerate(read)):
+                key = "judge_text" + (f"({name})" if len(by_judge) > 1 else "") + ("_swapped" if order else "")
+                texts[f"{key}_{repeat}" if repeat else key] = verdict.completion.text
         self.value_metrics |= {name: metric for name in details[0] if (metric := self._detail_metric(name)) is not None}
         return {
             **self.reduce(scored, outcomes),
             **{name: fmean(detail[name] for detail in details) for name in details[0]},
-            **dict(_texts(verdicts)),
+            **texts,
         }
 
     def _detail_metric(self, name: str) -> Metric | None:
         """The metric of a value beside the grade; for verdicts that are worth little, a lower share is better."""
         word = name.removeprefix("verdict_").replace("_", " ")
         if word in self._shown_words:
-            return replace(value_metric(name), higher_is_better=self._reader.words[word] >= 0.5)
+            return replace(value_metric(name), higher_is_better=self.reader.words[word] >= 0.5)
         name = name.partition("(")[0]  # the grade of one of several judges is called judge(NAME)
         return metrics.get(name) if name in metrics else None
 
@@ -235,17 +221,3 @@ def transcript(conversation: Sequence[Mapping[str, str]]) -> str:
     if len(conversation) == 1:
         return conversation[0]["content"]
     return "\n\n".join(f"[{message['role'].capitalize()}]\n{message['content']}" for message in conversation)
-
-
-def _texts(verdicts: Sequence[Mapping[str, Sequence[Verdict]]]) -> Iterator[tuple[str, str]]:
-    """What the judges wrote, by repeat, judge and order."""
-    for repeat, by_judge in enumerate(verdicts):
-        for name, orders in by_judge.items():
-            for order, verdict in enumerate(orders):
-                key = "judge_text" + (f"({name})" if len(by_judge) > 1 else "") + ("_swapped" if order else "")
-                yield key if not repeat else f"{key}_{repeat}", verdict.completion.text
-
-
-def _question(doc: Doc) -> str | None:
-    """The value of the first column with a usual name of a question."""
-    return next((doc[name] for name in _QUESTIONS if isinstance(doc.get(name), str)), None)

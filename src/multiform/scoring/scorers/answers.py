@@ -22,12 +22,13 @@ from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers.base import ReadingScorer, check_statements, compile_pattern, register_scorer
 
 _IS = r"[\s*_`]*+(?:is|was|would\s+be|:|=)[\s*_`:]*+"
+_BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
 _MARKERS = (
     # From the beginning of a line to the last marker in it, so that a correction counts.
     re.compile(rf"^.*final\s+answer{_IS}(.+)", re.IGNORECASE | re.MULTILINE),
     re.compile(r"^[#*_ ]*final\s+answer[*_: ]*\n+(.+)", re.IGNORECASE | re.MULTILINE),
     re.compile(r"####\s*(.+)"),
-    re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}"),
+    _BOXED,
     re.compile(rf"^.*answer{_IS}(.+)", re.IGNORECASE | re.MULTILINE),
 )
 #: A completion of one line and at most this many words is itself the answer.
@@ -113,10 +114,10 @@ def _is_installed() -> bool:
 
 #: For each way of writing numbers: what groups digits, the pattern of a number with groups, and the decimal mark.
 NUMBER_STYLES = {
-    "1,234.5": (",", r"\d{1,3}(?:,\d{3})+", "."),
-    "1.234,5": (".", r"\d{1,3}(?:\.\d{3})+", ","),
+    "1,234.5": ("[,]", r"\d{1,3}(?:,\d{3})+", "."),
+    "1.234,5": ("[.]", r"\d{1,3}(?:\.\d{3})+", ","),
     "1 234,5": ("[ \u00a0\u202f]", r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+", ","),
-    "1,00,000.5": (",", r"\d{1,2}(?:,\d{2})*,\d{3}", "."),
+    "1,00,000.5": ("[,]", r"\d{1,2}(?:,\d{2})*,\d{3}", "."),
 }
 
 
@@ -129,8 +130,7 @@ def local_number(text: str, style: str) -> str:
     ('₹100000', '3500.5', '2.5')
     """
     text = plain_characters(text).replace("٬", "").replace("٫", ".")
-    group, grouped, mark = NUMBER_STYLES[style]
-    separator = re.escape(group) if len(group) == 1 else group
+    separator, grouped, mark = NUMBER_STYLES[style]
 
     def english(match: re.Match[str]) -> str:
         whole, _, decimals = match[0].partition(mark)
@@ -208,8 +208,7 @@ def read_final_answer(text: str, markers: Sequence[re.Pattern[str]] = _MARKERS) 
 
 
 def _trim(answer: str) -> str:
-    answer = answer.strip().strip("*_`$\"'“”‘’ ")
-    answer = re.sub(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1", answer)
+    answer = _BOXED.sub(r"\1", answer.strip().strip("*_`$\"'“”‘’ "))
     answer = re.sub(r"\\text\{([^{}]*)\}", r"\1", answer)
     if answer.startswith("[") and answer.rstrip(".").endswith("]"):
         answer = answer.rstrip(".")[1:-1]
@@ -227,8 +226,7 @@ def _best_reading(answer: str, references: Sequence[str]) -> str:
 
 def canonical_answer(text: str) -> str:
     """An answer in a form in which equal answers are equal: a number, or words without case and articles."""
-    number = canonical_number(text)
-    if number is not None:
+    if (number := canonical_number(text)) is not None:
         return number
     words = re.sub(r"[^\w\s%/.-]", " ", text.casefold()).split()
     telling = [word for word in words if word not in ("the", "a", "an")]
@@ -273,7 +271,7 @@ class FirstToken(ReadingScorer):
         reference_tokens = [tokens(reference) for reference in outcome.references]
         predicted = tokens(outcome.prediction) if outcome.prediction is not None else []
         right = next((ref for ref in reference_tokens if ref and predicted[: len(ref)] == ref), predicted[:1])
-        return replace(outcome, prediction=_join(right) or None, references=tuple(map(_join, reference_tokens)))
+        return replace(outcome, prediction=" ".join(right) or None, references=tuple(map(" ".join, reference_tokens)))
 
 
 def tokens(text: str) -> list[str]:
@@ -284,10 +282,6 @@ def tokens(text: str) -> list[str]:
     """
     bare = (_AROUND.sub("", word) for word in text.casefold().split())
     return [word for word in bare if word]
-
-
-def _join(words: Sequence[str]) -> str:
-    return " ".join(words)
 
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -320,8 +314,7 @@ class Regex(ReadingScorer):
         return super().reading(replace(outcome, references=known))
 
     def canonical(self, text: str) -> str:
-        number = canonical_number(text)
-        return number if number is not None else " ".join(text.casefold().translate(_PUNCTUATION).split())
+        return canonical_number(text) or " ".join(text.casefold().translate(_PUNCTUATION).split())
 
     def _find(self, text: str) -> str | None:
         if self._pattern is None:

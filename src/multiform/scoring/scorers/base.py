@@ -18,8 +18,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from multiform.errors import ConfigError, DataError, MultiformError, excerpt, running
@@ -36,13 +36,13 @@ scorers: Registry[type[Scorer]] = Registry("scorer", group="multiform.scorers", 
 register_scorer = scorers.register
 
 
-def register_own_metric(name: str, about: str, *, hint: str, **options: Any) -> None:
+def register_own_metric(name: str, about: str, *, scorer: str, hint: str | None = None, **options: Any) -> None:
     """Register a metric that only a scorer computes: what it is about, and how to name that scorer."""
 
     def metric(outcome: Outcome) -> float:
-        raise ConfigError(f"metric '{name}' comes from a scorer of its own", hint=hint)
+        raise ConfigError(f"metric '{name}' comes from a scorer of its own", hint=hint or f"write scorer: {scorer}")
 
-    metric.__doc__ = about
+    metric.__doc__ = f"{about}; computed by the scorer `{scorer}`."
     register_metric(name, output_type="generate_until", **options)(metric)
 
 
@@ -132,10 +132,16 @@ class Scorer:
                 raise DataError(message, hint="give every repeat the same ones")
         values_by_metric: dict[str, Any] = {}
         for key in scored[0]:
-            reduction = self._reduction(key)
+            metric, most = self.metric(key), self.pipeline.most
+            reduction = metric.reduction if metric else None
+            if reduction is not None and most is not None and most < reduction.needs:
+                reduction = None  # the filters leave too few values
             answers = None
             if reduction is not None and reduction.counts_answers and outcomes is not None:
-                answers = [self._answer(key, outcome) for outcome in outcomes]
+                if key != "acc" and any(isinstance(outcome, ChoiceOutcome) for outcome in outcomes):
+                    message = f"votes are for the choice that acc picks, and {key} may pick another"
+                    raise ConfigError(message, where="metric_list", hint="leave maj@k out, or use it with acc")
+                answers = [self.prediction(outcome) for outcome in outcomes]
             reduced = _reduce_values(key, [values[key] for values in scored], reduction, answers)
             metric = self.metric_named(key)
             if metric is not None and key not in reduced:
@@ -143,19 +149,6 @@ class Scorer:
                 self.value_metrics |= dict.fromkeys(numbers, metric)
             values_by_metric |= reduced
         return values_by_metric
-
-    def _answer(self, key: str, outcome: Outcome) -> Any:
-        if isinstance(outcome, ChoiceOutcome) and key != "acc":
-            message = f"votes are for the choice that acc picks, and {key} may pick another"
-            raise ConfigError(message, where="metric_list", hint="leave maj@k out, or use it with acc")
-        return self.prediction(outcome)
-
-    def _reduction(self, key: str) -> Reduction | None:
-        """The reduction of a metric, if the filters leave as many values as it needs."""
-        metric = self.metric(key)
-        reduction = metric.reduction if metric else None
-        most = self.pipeline.most
-        return None if reduction is None or (most is not None and most < reduction.needs) else reduction
 
     def _score_one(self, outcome: Outcome) -> Mapping[str, Any]:
         method = f"{type(self).__name__}.score"
@@ -173,12 +166,8 @@ class Scorer:
         """The metric of a key: of that name, of the name in brackets as in ``pass@2(exact_match)``, or the one that
         gave a value that name.
         """
-        named = self._metrics_by_name
+        named = {metric.name: metric for metric in reversed(self.metrics)}
         return named.get(key) or named.get(key.rpartition("(")[2].removesuffix(")")) or self.value_metrics.get(key)
-
-    @cached_property
-    def _metrics_by_name(self) -> dict[str, Metric]:
-        return {metric.name: metric for metric in reversed(self.metrics)}
 
 
 def _reduce_values(
@@ -198,20 +187,20 @@ def _reduce_values(
 
 @dataclass(kw_only=True, eq=False)
 class DocumentScorer(Scorer, ABC):
-    """A scorer whose own metrics compare a completion with fields of its document, which are arguments of it."""
+    """A scorer whose own metrics compare a completion with fields of its document, which its arguments name."""
 
     deferred: ClassVar[bool] = True
 
-    @abstractmethod
-    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
-        """The values of the scorer's own metrics for the text of a completion."""
-
-    def compile_fields(self, *names: str) -> dict[str, Field]:
-        """The fields that these arguments name."""
+    def __post_init__(self) -> None:
+        names = {each.name for each in fields(self)} - {each.name for each in fields(Scorer)}
         try:
-            return {name: Field.of(getattr(self, name)) for name in names}
+            self._fields = {name: Field.of(getattr(self, name)) for name in names}
         except MultiformError as error:
             raise error.at("scorer.kwargs") from error
+
+    @abstractmethod
+    def own_values(self, text: str, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
+        """The values of the scorer's own metrics for the text of a completion, and the value of each field by name."""
 
     def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
         return [
@@ -221,7 +210,8 @@ class DocumentScorer(Scorer, ABC):
 
     def _values(self, outcome: Outcome, doc: Doc) -> dict[str, Any]:
         completion = as_completion(outcome, type(self).__name__)
-        own = self.own_values(completion.primed + str(completion.prediction or ""), doc)
+        values = {name: field.value(doc) for name, field in self._fields.items()}
+        own = self.own_values(completion.primed + str(completion.prediction or ""), **values)
         return {metric.name: own[metric.name] if metric.name in own else metric(outcome) for metric in self.metrics}
 
 
@@ -280,26 +270,19 @@ def reduce_task_values(scorer: Scorer, values: Mapping[str, Any], kinds: Mapping
     holds repeats.
     """
     reduced: dict[str, Any] = {}
-    for key, value in values.items():
-        metric = scorer.metric_named(str(key))
-        repeats = _repeats(value, kinds[str(key)], metric)
-        if repeats is None:
-            reduced[str(key)] = value
-        elif not repeats:
+    for key, value in ((str(key), value) for key, value in values.items()):
+        metric = scorer.metric_named(key)
+        reduces = metric is not None and metric.reduction is not None
+        pairs = isinstance(value, list) and all(isinstance(each, list | tuple) and len(each) == 2 for each in value)
+        is_repeated = isinstance(value, list) and {"number": True, "pair": pairs, "any": reduces}[kinds[key]]
+        if not is_repeated and not reduces:
+            reduced[key] = value
+        elif is_repeated and not value:
             message = f"process_results gave metric '{key}' an empty list"
             raise DataError(message, hint="give a value, such as 0.0, or leave the metric out of this document")
         else:
-            reduced |= scorer.reduce([{str(key): repeat} for repeat in repeats])
+            reduced |= scorer.reduce([{key: repeat} for repeat in (value if is_repeated else [value])])
     return reduced
-
-
-def _repeats(value: Any, item: ItemKind, metric: Metric | None) -> list[Any] | None:
-    """The values that a list repeats; None if the value is passed on as it is."""
-    reduces = metric is not None and metric.reduction is not None
-    pairs = isinstance(value, list) and all(isinstance(each, list | tuple) and len(each) == 2 for each in value)
-    if isinstance(value, list) and (item == "number" or pairs or (item == "any" and reduces)):
-        return value if item != "any" or reduces else None
-    return [value] if reduces else None
 
 
 def check_values(values: Mapping[str, Any], scorer: Scorer, kinds: Mapping[str, ItemKind]) -> None:
@@ -308,9 +291,10 @@ def check_values(values: Mapping[str, Any], scorer: Scorer, kinds: Mapping[str, 
     Text under a name that is not a metric, such as a judge's response, is only written to the samples.
     """
     for key, value in values.items():
-        if kinds[key] != "number" or _is_number(value):
+        if kinds[key] != "number" or (scorer.metric_named(key) is None and is_note(value)):
             continue
-        if scorer.metric_named(key) is None and is_note(value):
+        with suppress(TypeError, ValueError):
+            float(value)
             continue
         message = f"metric '{key}' has the value {excerpt(value)}, not a number"
         raise DataError(message, hint="give a number for each document, or an aggregation that takes such values")
@@ -319,11 +303,3 @@ def check_values(values: Mapping[str, Any], scorer: Scorer, kinds: Mapping[str, 
 def is_note(value: Any) -> bool:
     """Whether a value is not aggregated but only written to the samples."""
     return value is None or isinstance(value, str)
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True

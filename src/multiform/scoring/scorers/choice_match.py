@@ -92,7 +92,9 @@ def find_in_statements(
     if primed:
         match = re.match(rf"[\s:：]*{_SKIPPED}[（「『«„]?({label}){end}", text)
         return _exact(match[1], labels) if match else None
-    before = "|".join(_before(statement) for statement in sorted(statements, key=len, reverse=True))
+    longest_first = sorted(statements, key=len, reverse=True)
+    beginnings = (plain_characters(statement).partition("{answer}")[0].split() for statement in longest_first)
+    before = "|".join(r"\s+".join(map(re.escape, words)) for words in beginnings)
     found = re.findall(rf"(?i:{before})[\s:：*_`]*{_SKIPPED}[（「『«„]?({label}){end}", text)
     return _exact(found[-1], labels) if found else None
 
@@ -105,12 +107,6 @@ def _vowel_end(statements: Sequence[str]) -> str:
     rests = [statement.partition("{answer}")[2].split() for statement in statements]
     ends = "|".join(re.escape(rest[0]) for rest in rests if rest) or r"(?!)"
     return rf"(?:(?<!\b[AEIOUY])|(?!\s+(?!(?:{ends})\b)[a-zà-ɏ]))"
-
-
-def _before(statement: str) -> str:
-    """A pattern for the part of a statement before its answer, with any white space."""
-    words = plain_characters(statement).partition("{answer}")[0].split()
-    return r"\s+".join(map(re.escape, words))
 
 
 def read_choice(
@@ -236,8 +232,8 @@ class ChoiceText(ChoiceMatch):
 
     def read_answer(self, outcome: TextOutcome) -> str | None:
         assert outcome.prediction is not None
-        first_line = _canonical(outcome.prediction.partition("\n")[0])
-        if not outcome.labels or first_line in map(_canonical, outcome.choices):
+        first_line = self.canonical(outcome.prediction.partition("\n")[0])
+        if not outcome.labels or first_line in map(self.canonical, outcome.choices):
             return first_line or None
         label = super().read_answer(outcome)
         return None if label is None else str(outcome.choices[list(outcome.labels).index(label)])
@@ -246,8 +242,4 @@ class ChoiceText(ChoiceMatch):
         return super().reading(outcome) if outcome.labels else super(ChoiceMatch, self).reading(outcome)
 
     def canonical(self, text: str) -> str:
-        return _canonical(text)
-
-
-def _canonical(text: str) -> str:
-    return " ".join(text.split()).strip(" .").casefold()
+        return " ".join(text.split()).strip(" .").casefold()

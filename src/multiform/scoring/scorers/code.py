@@ -76,7 +76,8 @@ def _run(source, tests, name):
 
 register_own_metric(
     "passed",
-    "Whether the program passed its tests, the mean of which is pass@1; computed by the scorer `code`.",
+    "Whether the program passed its tests, the mean of which is pass@1",
+    scorer="code",
     hint="write scorer: {type: code, kwargs: ...}",
     reduction="mean",
 )
@@ -88,10 +89,9 @@ class Code(Scorer):
     """Whether the program in a completion passes the tests of its document.
 
     `program` is a Jinja template of the program to run, with the document's columns and `code`: the first fenced block
-    of the completion (or the last, with `block`), or all of it if it has none. With `tests`, a field with a list
-    of inputs and outputs (or several fields), the code is run on each of them instead; `function` is the field
-    with the name of the function that they call, empty if programs read their standard input. The program
-    gets `timeout` seconds. Why it failed is part of the values as `program_result`.
+    of the completion (or the last, with `block`), or all of it. With `tests`, a field with a list of inputs and outputs
+    (or several fields), the code is run on each of them instead; `function` is the field with the name of the function
+    that they call, empty if programs read their standard input. The program gets `timeout` seconds.
     """
 
     default_metric_cfg: ClassVar[Sequence[str]] = ("passed", "truncated")
@@ -134,20 +134,18 @@ class Code(Scorer):
         return f"{_TESTED}\n_run({code!r}, {tests!r}, {name!r})"
 
     def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
-        sources = [
-            self.source(outcome, doc) for repeats, doc in zip(outcomes, docs, strict=True) for outcome in repeats
-        ]
+        pairs = zip(outcomes, docs, strict=True)
+        sources = [self.source(outcome, doc) for repeats, doc in pairs for outcome in repeats]
         with ThreadPoolExecutor(max_workers=_WORKERS) as pool:
             results = iter(list(pool.map(lambda source: run_program(source, seconds=self.timeout), sources)))
-        return [self._values(repeats, [next(results) for _ in repeats]) for repeats in outcomes]
-
-    def _values(self, outcomes: Sequence[Outcome], results: Sequence[Any]) -> dict[str, Any]:
-        scored = [
-            {"passed": float(result.passed), **self.score(outcome)}
-            for outcome, result in zip(outcomes, results, strict=True)
-        ]
-        texts = {"program_result" if not i else f"program_result_{i}": r.result for i, r in enumerate(results)}
-        return {**self.reduce(scored), **texts}
+        values = []
+        for repeats in outcomes:
+            scored, texts = [], {}
+            for index, (outcome, result) in enumerate(zip(repeats, results, strict=False)):
+                scored.append({"passed": float(result.passed), **self.score(outcome)})
+                texts[f"program_result_{index}" if index else "program_result"] = result.result
+            values.append({**self.reduce(scored), **texts})
+        return values
 
 
 class _TextUnpickler(pickle.Unpickler):

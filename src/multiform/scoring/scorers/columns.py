@@ -11,13 +11,14 @@ from __future__ import annotations
 import ast
 import json
 import math
+import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from multiform.errors import DataError, excerpt
-from multiform.fields import Doc, FieldSpec
+from multiform.fields import FieldSpec
 from multiform.limits import TimeLimitError, within
 from multiform.scoring.scorers.base import DocumentScorer, register_own_metric, register_scorer
 
@@ -31,8 +32,7 @@ _METRICS = tuple(f"{measure}_{kind}" for measure in _PACKAGES for kind in _ABOUT
 
 for _name in _METRICS:
     _measure, _kind = _name.split("_")
-    _about = f"{_ABOUT[_kind].format(_measure)}; computed by the scorer `contrast`."
-    register_own_metric(_name, _about, hint="write scorer: contrast", package=_PACKAGES[_measure])
+    register_own_metric(_name, _ABOUT[_kind].format(_measure), scorer="contrast", package=_PACKAGES[_measure])
 
 
 @register_scorer("contrast")
@@ -49,14 +49,11 @@ class Contrast(DocumentScorer):
     right: FieldSpec = "correct_answers"
     wrong: FieldSpec = "incorrect_answers"
 
-    def __post_init__(self) -> None:
-        self._fields = self.compile_fields("right", "wrong")
-
-    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
-        right, wrong = (nearest_scores(text, self._fields[name].value(doc), name) for name in ("right", "wrong"))
+    def own_values(self, text: str, right: Any, wrong: Any) -> Mapping[str, Any]:
+        nearest_right, nearest_wrong = nearest_scores(text, right, "right"), nearest_scores(text, wrong, "wrong")
         values: dict[str, float] = {}
         for measure in _PACKAGES:
-            best, worst = right[measure], wrong[measure]
+            best, worst = nearest_right[measure], nearest_wrong[measure]
             values |= {f"{measure}_max": best, f"{measure}_acc": float(best > worst), f"{measure}_diff": best - worst}
         return values
 
@@ -66,26 +63,25 @@ def nearest_scores(text: str, references: Any, name: str) -> dict[str, float]:
     if not isinstance(references, list | tuple) or not references:
         message = "expected a list of at least one answer"
         raise DataError(message, where=f"scorer.kwargs.{name}", hint="name the column with the answers")
-    scores = [dict(_measures(text, str(reference))) for reference in references]
-    return {measure: max(score[measure] for score in scores) for measure in _PACKAGES}
-
-
-def _measures(text: str, reference: str) -> Iterator[tuple[str, float]]:
     import sacrebleu
     from rouge_score.rouge_scorer import RougeScorer
 
-    yield "bleu", sacrebleu.corpus_bleu([text], [[reference]], tokenize="intl", smooth_value=0.0).score
-    kinds = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}
+    nearest = dict.fromkeys(_PACKAGES, 0.0)
     # ROUGE-L is that of summaries, in which each sentence has a line.
-    lines = [side.replace(" . ", ".\n") for side in (reference, text)]
-    scores = RougeScorer(list(kinds.values())).score(*lines)
-    for measure, kind in kinds.items():
-        yield measure, 100 * scores[kind].fmeasure
+    kinds = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}
+    rouge = RougeScorer(list(kinds.values()))
+    for reference in map(str, references):
+        bleu = sacrebleu.corpus_bleu([text], [[reference]], tokenize="intl", smooth_value=0.0).score
+        scores = rouge.score(*(side.replace(" . ", ".\n") for side in (reference, text)))
+        scaled = {measure: 100 * scores[kind].fmeasure for measure, kind in kinds.items()}
+        nearest = {measure: max(nearest[measure], score) for measure, score in {"bleu": bleu, **scaled}.items()}
+    return nearest
 
 
 #: The name of a function, and its arguments by name.
 Call = tuple[str, dict[str, Any]]
 
+_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 _TYPES: dict[str, type] = {
     "string": str, "integer": int, "float": float, "boolean": bool, "array": list, "tuple": list, "dict": dict,
     "any": str,
@@ -110,12 +106,8 @@ class FunctionCalls(DocumentScorer):
     functions: FieldSpec = "function"
     calls: FieldSpec = "ground_truth"
 
-    def __post_init__(self) -> None:
-        self._fields = self.compile_fields("functions", "calls")
-
-    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
-        wanted, functions = (self._fields[name].value(doc) for name in ("calls", "functions"))
-        return {"exact_match": float(is_right(read_calls(text), wanted, functions))}
+    def own_values(self, text: str, functions: Any, calls: Any) -> Mapping[str, Any]:
+        return {"exact_match": float(is_right(read_calls(text), calls, functions))}
 
 
 def read_calls(text: str) -> list[Call]:
@@ -152,12 +144,11 @@ def _value(node: ast.expr) -> Any:
             return tuple(_value(item) for item in items)
         case ast.Dict(keys, values):
             return {_value(key): _value(value) for key, value in zip(keys, values, strict=True) if key is not None}
-        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.Div() as operator, right):
+        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.Div() as operation, right):
             first, second = _value(left), _value(right)
             if not isinstance(first, int | float) or not isinstance(second, int | float):
                 raise ValueError("not a number")
-            results = {ast.Add: first + second, ast.Sub: first - second, ast.Mult: first * second}
-            return results[type(operator)] if type(operator) in results else first / second
+            return _OPERATORS[type(operation)](first, second)
         case ast.Call(keywords=[_, *_]):
             return dict([_call(node)])
         case ast.Name() | ast.Call() | ast.Subscript():
@@ -245,8 +236,7 @@ for _name, _about in (
     ("json_validity", "Whether the completion is JSON"),
     ("schema_compliance", "Whether the completion is JSON that matches the schema"),
 ):
-    _text = f"{_about}; computed by the scorer `json_schema`."
-    register_own_metric(_name, _text, hint="write scorer: json_schema", package="jsonschema")
+    register_own_metric(_name, _about, scorer="json_schema", package="jsonschema")
 
 
 @register_scorer("json_schema")
@@ -263,25 +253,17 @@ class JSONSchema(DocumentScorer):
 
     schema: FieldSpec = "json_schema"
 
-    def __post_init__(self) -> None:
-        self._fields = self.compile_fields("schema")
-
-    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
-        schema = read_schema(self._fields["schema"].value(doc))
+    def own_values(self, text: str, schema: Any) -> Mapping[str, Any]:
+        try:
+            parsed_schema = json.loads(schema) if isinstance(schema, str) else schema
+        except ValueError as error:
+            message = f"expected a JSON schema, got {excerpt(schema)}: {error}"
+            raise DataError(message, where="scorer.kwargs.schema", hint="check the column") from error
         try:
             value = json.loads(text.strip().strip("`").removeprefix("json"))
         except (ValueError, RecursionError):
             return {"json_validity": 0.0, "schema_compliance": 0.0}
-        return {"json_validity": 1.0, "schema_compliance": float(matches(value, schema))}
-
-
-def read_schema(value: Any) -> Any:
-    """A schema, or the schema that a JSON text holds."""
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except ValueError as error:
-        message = f"expected a JSON schema, got {excerpt(value)}: {error}"
-        raise DataError(message, where="scorer.kwargs.schema", hint="check the column") from error
+        return {"json_validity": 1.0, "schema_compliance": float(matches(value, parsed_schema))}
 
 
 def matches(value: Any, schema: Any) -> bool:
@@ -307,7 +289,7 @@ for _name, _about in (
     ("eqbench", "100 minus the distance of the ratings from the reference, 0 without ratings"),
     ("percent_parseable", "100 for a completion with a rating of each feeling of the reference, else 0"),
 ):
-    register_own_metric(_name, f"{_about}; computed by the scorer `ratings`.", hint="write scorer: ratings")
+    register_own_metric(_name, _about, scorer="ratings")
 
 
 @register_scorer("ratings")
@@ -324,11 +306,8 @@ class Ratings(DocumentScorer):
 
     reference: FieldSpec = "reference"
 
-    def __post_init__(self) -> None:
-        self._fields = self.compile_fields("reference")
-
-    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
-        wanted = reference_ratings(self._fields["reference"].value(doc))
+    def own_values(self, text: str, reference: Any) -> Mapping[str, Any]:
+        wanted = reference_ratings(reference)
         ratings = {name: float(number) for name, number in _RATING.findall(text)}
         if ratings.keys() != wanted.keys():
             return {"eqbench": 0.0, "percent_parseable": 0.0}

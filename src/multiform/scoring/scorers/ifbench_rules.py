@@ -98,20 +98,15 @@ def overlaps(text: str, reference_text: str, percentage: float) -> bool:
     return bool(ours) and abs(100 * len(ours & theirs) / len(ours) - percentage) <= 2
 
 
-def _ends(text: str) -> Counter[str]:
-    """How many sentences end in each character."""
-    return Counter(sentence[-1] for sentence in split_sentences(text))
-
-
 @register_rule("ratio:sentence_type")
 def has_two_statements_per_question(text: str) -> bool:
-    ends = _ends(text)
+    ends = Counter(sentence[-1] for sentence in split_sentences(text))
     return ends["."] == 2 * ends["?"]
 
 
 @register_rule("ratio:sentence_balance")
 def balances_sentences(text: str) -> bool:
-    ends = _ends(text)
+    ends = Counter(sentence[-1] for sentence in split_sentences(text))
     return ends["."] == ends["?"] == ends["!"]
 
 
@@ -125,14 +120,12 @@ def has_three_equal_sentences(text: str) -> bool:
 @register_rule("sentence:alliteration_increment")
 def increases_alliteration(text: str) -> bool:
     """Each sentence has more words that begin as the word before or after them does."""
-    counts = [_count_alliterations(sentence) for sentence in split_sentences(text)]
+    counts = []
+    for sentence in split_sentences(text):
+        letters = [word[0] for part in sentence.lower().split() if (word := part.lstrip(punctuation))]
+        same = [before == after for before, after in pairwise(letters)]
+        counts.append(sum(before or after for before, after in pairwise([False, *same, False])))
     return all(before < after for before, after in pairwise(counts))
-
-
-def _count_alliterations(sentence: str) -> int:
-    letters = [word[0] for part in sentence.lower().split() if (word := part.lstrip(punctuation))]
-    same = [before == after for before, after in pairwise(letters)]
-    return sum(before or after for before, after in pairwise([False, *same, False]))
 
 
 @register_rule("sentence:increment")

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from multiform.arguments import mismatch
 from multiform.errors import DataError, UsageError, excerpt, nearest
-from multiform.fields import Doc, FieldSpec
+from multiform.fields import FieldSpec
 from multiform.limits import MAX_SECONDS, within
 from multiform.registry import Registry
 from multiform.scoring.scorers.base import DocumentScorer, register_own_metric, register_scorer
@@ -36,22 +37,18 @@ def follows(name: str, text: str, arguments: Mapping[str, Any] | None = None, pr
     if name not in rules:
         raise DataError(f"unknown rule '{name}'", hint=nearest(name, list(rules), listed="rules"))
     rule = rules.get(name)
-    parameters = list(inspect.signature(rule).parameters)[1:]
-    given = {key: _whole(value) for key, value in (arguments or {}).items() if value is not None}
-    if "prompt" in parameters:
+    # Tables turn integers into floats.
+    given = {
+        key: int(value) if isinstance(value, float) and value.is_integer() else value
+        for key, value in (arguments or {}).items()
+        if value is not None
+    }
+    if "prompt" in inspect.signature(rule).parameters:
         given["prompt"] = prompt
-    wanted = [key for key in parameters if key not in given]
-    unknown = [key for key in given if key not in parameters]
-    if wanted or unknown:
-        problem = f"has no argument '{unknown[0]}'" if unknown else f"needs the argument '{wanted[0]}'"
-        raise DataError(f"rule '{name}' {problem}", hint="check the column of arguments")
+    if (problem := mismatch(rule, text, **given)) is not None:
+        raise DataError(f"rule '{name}': {problem}", hint="check the column of arguments")
     with within(MAX_SECONDS):
         return bool(text.strip()) and rule(text, **given)
-
-
-def _whole(value: Any) -> Any:
-    """Numbers that tables have turned into floats as integers again."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 #: The marks that may end a sentence, before another mark or the end of a run of characters without white space.
@@ -205,12 +202,6 @@ def has_two_responses(text: str) -> bool:
     return len(filled) == 2 and filled[0] != filled[1]
 
 
-@register_rule("startend:quotation")
-def is_quoted(text: str) -> bool:
-    stripped = text.strip()
-    return len(stripped) > 1 and stripped[0] == stripped[-1] == '"'
-
-
 #: The rules that one expression decides.
 _EXPRESSIONS: dict[str, Rule] = {
     "keywords:existence": lambda text, keywords: all(re.search(keyword, text, re.IGNORECASE) for keyword in keywords),
@@ -249,6 +240,7 @@ _EXPRESSIONS: dict[str, Rule] = {
     "combination:repeat_prompt": lambda text, prompt_to_repeat: (
         text.strip().lower().startswith(prompt_to_repeat.strip().lower())
     ),
+    "startend:quotation": lambda text: re.fullmatch(r'(?s)\s*".*"\s*', text) is not None,
     "startend:end_checker": lambda text, end_phrase: (
         text.strip().strip('"').lower().endswith(end_phrase.strip().lower())
     ),
@@ -270,8 +262,7 @@ _METRICS = {
     "inst_level_loose_acc": ("ratio", "The share of instructions that are followed, loosely"),
 }
 for _name, (_aggregation, _about) in _METRICS.items():
-    _text = f"{_about}; computed by the scorer `instructions`."
-    register_own_metric(_name, _text, hint="write scorer: instructions", aggregation=_aggregation)
+    register_own_metric(_name, _about, scorer="instructions", aggregation=_aggregation)
 
 
 @register_scorer("instructions")
@@ -291,18 +282,14 @@ class Instructions(DocumentScorer):
     arguments: FieldSpec = "kwargs"
     prompt: FieldSpec = "prompt"
 
-    def __post_init__(self) -> None:
-        self._fields = self.compile_fields("rules", "arguments", "prompt")
-
-    def own_values(self, text: str, doc: Doc) -> Mapping[str, Any]:
-        names, arguments = (_parse(self._fields[name].value(doc)) for name in ("rules", "arguments"))
-        if not isinstance(names, list) or not isinstance(arguments, list) or len(names) != len(arguments):
-            message = f"expected as many arguments as rules, got {excerpt(names)} and {excerpt(arguments)}"
+    def own_values(self, text: str, rules: Any, arguments: Any, prompt: Any) -> Mapping[str, Any]:
+        names, kwargs, texts = _parse(rules), _parse(arguments), loose_texts(text)
+        if not isinstance(names, list) or not isinstance(kwargs, list) or len(names) != len(kwargs):
+            message = f"expected as many arguments as rules, got {excerpt(names)} and {excerpt(kwargs)}"
             raise DataError(message, where="scorer.kwargs", hint="name the columns with rules: and arguments:")
-        prompt, texts = str(self._fields["prompt"].value(doc)), loose_texts(text)
-        pairs = [(str(name), _parse(options)) for name, options in zip(names, arguments, strict=True)]
-        strict = [follows(name, text, options, prompt) for name, options in pairs]
-        loose = [any(follows(name, other, options, prompt) for other in texts) for name, options in pairs]
+        pairs = [(str(name), _parse(options)) for name, options in zip(names, kwargs, strict=True)]
+        strict = [follows(name, text, options, str(prompt)) for name, options in pairs]
+        loose = [any(follows(name, other, options, str(prompt)) for other in texts) for name, options in pairs]
         return {
             "prompt_level_strict_acc": float(all(strict)),
             "inst_level_strict_acc": (sum(strict), len(strict)),

@@ -1,8 +1,9 @@
 """Verdicts: how judges are asked for a grade, and the grade in a response as a number from 0 to 1.
 
 Rubrics are the prompts of judges whose task has none of its own, as Jinja templates. Their variables are `question`,
-`prompt`, `prediction`, `reference`, `references`, `choices`, `doc`, `scale`, `turn` and `conversation`; where two
-answers are compared, also `first` and `second`, and `baseline`, the answer that the prediction is compared with.
+`prompt`, `prediction`, `reference`, `references`, `choices`, `doc` and `scale`; in a conversation `turn`, and
+`conversation` with the messages before the reply; where two answers are compared, `first` and `second`, and `baseline`,
+the answer that the prediction is compared with.
 """
 
 from __future__ import annotations
@@ -109,15 +110,13 @@ class VerdictReader:
 
     def verdict(self, completion: Completion) -> Verdict:
         """The verdict in a response. A refusal has none, whatever it says."""
-        verdict = Verdict(None, None, completion)
-        if verdict.is_refused:
+        verdict, text = Verdict(None, None, completion), completion.text
+        found = _json_verdict(text) if self.structured else None
+        for match in () if self.structured else self._pattern.finditer(text):
+            found = next(filter(None, match.groups()), match[0]).strip()
+        if found is None or verdict.is_refused:
             return verdict
-        text = completion.text
-        found = _json_verdict(text) if self.structured else _last_match(text, self._pattern)
-        value = None if found is None else self._value(found, self.words)
-        if found is None or value is None:
-            return verdict
-        word = found.casefold()
+        value, word = self._value(found, self.words), found.casefold()
         return Verdict(value, word if word in self.words else None, completion)
 
     def label(self, label: Any) -> float | None:
@@ -133,9 +132,9 @@ class VerdictReader:
         number = _NUMBER.fullmatch(verdict)
         if number is None:
             return None
-        if number[2] and float(number[2]) not in (0, self.scale.high):
-            return Scale(0, float(number[2])).share(float(number[1]))  # "8/10" brings its own scale along
-        return self.scale.share(float(number[1]))
+        # "8/10" brings its own scale along.
+        own_scale = number[2] and float(number[2]) not in (0, self.scale.high)
+        return (Scale(0, float(number[2])) if own_scale else self.scale).share(float(number[1]))
 
     @property
     def schema(self) -> dict[str, Any] | None:
@@ -191,14 +190,6 @@ def verdict_pattern(words: Iterable[str], *, pairs: bool) -> str:
     subject, before = ("verdict|winner|better", "(?:answer |response )?") if pairs else ("verdict|score|grade", "")
     found = "|".join(listed if pairs else [*listed, r"-?\d+(?:\.\d+)?(?:\s*/\s*\d+(?:\.\d+)?)?"])
     return rf"(?i)(?:{subject})[\s*_`\"]*(?:is|:|=)[\s*_`\"(\[]*{before}({found})(?!\w)"
-
-
-def _last_match(text: str, pattern: re.Pattern[str]) -> str | None:
-    matches = list(pattern.finditer(text))
-    if not matches:
-        return None
-    last = matches[-1]
-    return next((group for group in last.groups() if group), last[0]).strip()
 
 
 def _json_verdict(text: str) -> str | None:
