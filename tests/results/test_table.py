@@ -35,7 +35,7 @@ def renamed(quiz: Results) -> Callable[[list[tuple[str, str]]], Results]:
 
     def results(names: list[tuple[str, str]]) -> Results:
         forms = [
-            replace(quiz.forms[i % 3], form=f"{task}@{label}", alias=f"{task}@{label}", task=task)
+            replace(quiz.forms[i % 3], name=f"{task}@{label}", alias=f"{task}@{label}", task=task)
             for i, (task, label) in enumerate(names)
         ]
         return replace(quiz, forms=forms, comparisons=compare_forms(forms))

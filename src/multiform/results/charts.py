@@ -1,7 +1,7 @@
 """Charts: a function for each, which returns its description as a `ChartSpec`, data with its encoding.
 
 `results/drawing.py` makes an Altair chart of any of them, and the page draws the same descriptions. A new chart
-is a function here, an entry of `CHARTS`, and a method of `Charts` there.
+is a function here and an entry of `CHARTS`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from multiform.results.extraction import extraction_of
 from multiform.results.form_comparison import FormComparison
 from multiform.results.pivot import best_forms, named_comparisons, shown_comparisons
 from multiform.results.samples import choices_and_labels
-from multiform.results.values import FormResult, GroupResult, ResultsData
+from multiform.results.values import FormResult, GroupResult, ResultsData, direction_words
 from multiform.statistics.predictions import Calibration, PositionBias
 
 #: The colours of categories, which colour-blind readers can tell apart (Okabe and Ito), and of the lowest and highest
@@ -157,9 +157,8 @@ def describe_chart(name: str, title: str, panels: Sequence[ChartPanel], *, colum
     """A chart with a text that says what it shows."""
     lines = [line for panel in panels for line in map(_row_words(panel), panel.rows)]
     more = [f"and {len(lines) - _TEXT_ROWS} more"] if len(lines) > _TEXT_ROWS else []
-    return ChartSpec(
-        name=name, panels=panels, text=f"{title}: {'; '.join([*lines[:_TEXT_ROWS], *more])}", columns=columns
-    )
+    text = f"{title}: {'; '.join([*lines[:_TEXT_ROWS], *more])}"
+    return ChartSpec(name=name, panels=panels, text=text, columns=columns)
 
 
 def _row_words(panel: ChartPanel) -> Callable[[Mapping[str, Any]], str]:
@@ -327,7 +326,10 @@ def differences_chart(results: ResultsData) -> ChartSpec:
 
     The intervals hold for all pairs of a task at once, as the p values do.
     """
-    rows = [row for comparison in _comparisons(results) for row in difference_rows(comparison)]
+    comparisons = [comparison for comparison in shown_comparisons(results) if len(comparison.forms) > 1]
+    if not comparisons:
+        raise _nothing_to_compare()
+    rows = [row for comparison in comparisons for row in difference_rows(comparison)]
     largest = sorted(rows, key=lambda row: -abs(row["difference"]))[:_PAIRS]
     drawn = [row for row in rows if row in largest]
     title = None if len(drawn) == len(rows) else f"the {len(drawn)} largest of {len(rows):,} differences"
@@ -440,13 +442,6 @@ CHARTS: Mapping[str, Callable[[ResultsData], ChartSpec]] = {
 }
 
 
-def _comparisons(results: ResultsData) -> list[FormComparison]:
-    comparisons = [comparison for comparison in shown_comparisons(results) if len(comparison.forms) > 1]
-    if not comparisons:
-        raise _nothing_to_compare()
-    return comparisons
-
-
 def _nothing_to_compare() -> DataError:
     message = "no task has two forms with scores of the same documents"
     return DataError(message, where="chart", hint="run a task under several formats, e.g. quiz@mcqa+cloze")
@@ -464,8 +459,3 @@ def _measures(results: ResultsData, measure: Callable[..., Any]) -> list[tuple[F
 def _format_name(entry: FormResult | GroupResult) -> str:
     label = entry.format_label if isinstance(entry, FormResult) else entry.name.partition("@")[2]
     return label or _AS_WRITTEN
-
-
-def direction_words(metric: str, higher_is_better: bool) -> str:
-    """A metric with an arrow in the direction that is better."""
-    return f"{metric} {'↑' if higher_is_better else '↓'}"

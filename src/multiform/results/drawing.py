@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import importlib.util
 import io
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multiform.errors import MultiformError, UsageError
+from multiform.errors import MultiformError, UsageError, nearest
 from multiform.paths import replace_output
 from multiform.results.charts import CELLS, CHARTS, PALETTE, ChartAxis, ChartPanel, ChartSpec, shorten_names
 from multiform.results.values import ResultsData
@@ -21,7 +22,7 @@ _SUFFIXES = (".svg", ".png", ".html")
 
 
 class Charts:
-    """The charts of a run: ``results.chart.scores()`` and so on."""
+    """The charts of a run, with a method for each of `CHARTS`: ``results.chart.scores()`` and so on."""
 
     def __init__(self, results: ResultsData) -> None:
         self._results = results
@@ -29,36 +30,18 @@ class Charts:
     def __repr__(self) -> str:
         return f"<Charts: {', '.join(f'{name}()' for name in CHARTS)}>"
 
-    def scores(self) -> Chart:
-        """The first score of every form with its 95 % interval."""
-        return self._draw("scores")
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *CHARTS]
 
-    def heatmap(self) -> Chart:
-        """Scores by task and format, darker where they are higher; of the metric that most forms have."""
-        return self._draw("heatmap")
+    def __getattr__(self, name: str) -> Callable[[], Chart]:
+        if name not in CHARTS:
+            raise AttributeError(f"no chart '{name}'; {nearest(name, CHARTS, listed='there are')}")
 
-    def spread(self) -> Chart:
-        """How much better the best form of each task is than the worst."""
-        return self._draw("spread")
+        def chart() -> Chart:
+            return draw(CHARTS[name](self._results), self._results)
 
-    def differences(self) -> Chart:
-        """The paired differences between the forms of each task or group, with 95 % intervals; of many, the largest."""
-        return self._draw("differences")
-
-    def flips(self) -> Chart:
-        """How many documents one form gets right and another wrong, for each pair of forms."""
-        return self._draw("flips")
-
-    def position_bias(self) -> Chart:
-        """How often each position among the choices is picked (bars), and how often it is right (ticks)."""
-        return self._draw("position_bias")
-
-    def calibration(self) -> Chart:
-        """How often the picked choice is right, by how sure the model is of it."""
-        return self._draw("calibration")
-
-    def _draw(self, name: str) -> Chart:
-        return draw(CHARTS[name](self._results), self._results)
+        chart.__doc__ = CHARTS[name].__doc__
+        return chart
 
 
 def save_chart(results: ResultsData, name: str, path: str | Path) -> Path:
@@ -91,7 +74,10 @@ def chart_image(results: ResultsData) -> str:
 
 def draw(spec: ChartSpec, results: ResultsData) -> Chart:
     """An Altair chart of a description of the results; below it is what the short labels of formats stand for."""
-    alt = _altair()
+    try:
+        import altair as alt
+    except ImportError as error:
+        raise UsageError("charts need the package altair", hint="pip install 'multiform[charts]'") from error
     shown, legend = shorten_names(spec, results)
     marks = {"interval": _intervals, "cell": _cells, "bar": _bars, "line": _lines}
     panels = []
@@ -104,14 +90,6 @@ def draw(spec: ChartSpec, results: ResultsData) -> Chart:
             title=alt.Title(legend, orient="bottom", anchor="start", fontSize=10, fontWeight="normal", offset=12)
         )
     return chart.properties(description=spec.text)
-
-
-def _altair() -> Any:
-    try:
-        import altair
-    except ImportError as error:
-        raise UsageError("charts need the package altair", hint="pip install 'multiform[charts]'") from error
-    return altair
 
 
 def _rows_chart(alt: Any, panel: ChartPanel) -> Any:

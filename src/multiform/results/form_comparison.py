@@ -100,8 +100,9 @@ class FormComparison:
             "clusters": self.clusters,
             "scoring": self.scoring,
             "forms": {
-                name: mean.to_dict() | self._chance(i)
+                name: mean.to_dict() | ({} if above is None else {"chance": self.chances[i], "above_chance": above})
                 for i, (name, mean) in enumerate(zip(names, self.means, strict=True))
+                for above in (self.above_chance(i),)
             },
             "pairs": [
                 {"first": names[pair.first], "second": names[pair.second]}
@@ -123,7 +124,14 @@ class FormComparison:
         if self.populations:
             result["wordings"] = {entry.label: self._population(entry) for entry in self.populations}
         result["position_bias"] = {
-            name: _position_numbers(bias) for name, bias in zip(names, self.positions, strict=True) if bias
+            name: {
+                "preferred": bias.preferred,
+                "p": bias.p,
+                "recall_std": bias.recall_std,
+                "excess": [position.excess.to_dict() for position in bias.positions],
+            }
+            for name, bias in zip(names, self.positions, strict=True)
+            if bias
         }
         result["calibration_error"] = {
             name: calibration.error.to_dict()
@@ -131,10 +139,6 @@ class FormComparison:
             if calibration
         }
         return result
-
-    def _chance(self, form: int) -> dict[str, Any]:
-        above = self.above_chance(form)
-        return {} if above is None else {"chance": self.chances[form], "above_chance": above}
 
     def _population(self, entry: FormatPopulation) -> dict[str, Any]:
         population, components = entry.population, entry.population.components
@@ -175,15 +179,6 @@ class FormComparison:
             "interquartile_range": spread.interquartile_range,
             **({} if variance is None else {"variance": {"total": variance.total, "shares": variance.shares} | split}),
         }
-
-
-def _position_numbers(bias: PositionBias) -> dict[str, Any]:
-    return {
-        "preferred": bias.preferred,
-        "p": bias.p,
-        "recall_std": bias.recall_std,
-        "excess": [position.excess.to_dict() for position in bias.positions],
-    }
 
 
 def by_name(comparisons: Sequence[FormComparison]) -> Mapping[str, dict[str, Any]]:

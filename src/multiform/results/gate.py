@@ -193,7 +193,7 @@ def read_accuracy_file(path: Path) -> ResultsData:
 def _reference_form(entry: _Accuracy, num_fewshot: Any, limit: Any) -> FormResult:
     name = entry["name"]
     return FormResult(
-        form=name,
+        name=name,
         task=name.partition("@")[0],
         alias=name,
         identity="",

@@ -47,7 +47,7 @@ def noted_forms(results: ResultsData) -> list[NotedForms]:
         forms = [by_name.pop(name) for name in group.forms if name in by_name]
         if forms:
             noted.append(NotedForms(name=group.name, forms=forms, weight_by_size=group.weight_by_size))
-    return [*noted, *(NotedForms(name=form.form, forms=[form]) for form in by_name.values())]
+    return [*noted, *(NotedForms(name=form.name, forms=[form]) for form in by_name.values())]
 
 
 def extractions(results: ResultsData) -> Iterator[tuple[str, Extraction]]:
@@ -159,10 +159,8 @@ def _limit_notes(results: ResultsData) -> Iterator[str]:
     if _drawing(results) != "first":
         return
     if results.run.get("limit") is not None and not results.run.get("budget") and partial:
-        numbers = dict.fromkeys(f"{form.n:,} of {form.total_docs:,}" for form in partial)
-        listed = (
-            f"the first {next(iter(numbers))} documents" if len(numbers) == 1 else "the first documents of each task"
-        )
+        numbers = {f"{form.n:,} of {form.total_docs:,}" for form in partial}
+        listed = f"the first {numbers.pop()} documents" if len(numbers) == 1 else "the first documents of each task"
         yield f"limit: {listed}, which is not a random sample if the file is sorted (--sample random draws one)"
 
 
@@ -266,7 +264,8 @@ def stop_lines(stops: Sequence[Mapping[str, Any]]) -> list[str]:
         lines.append(
             f"{task['task']}: {evaluated} of {total} evaluations, by {task['metric']}, documents in random order"
         )
-        lines += [_candidates(which, task[which]) for which in ("best", "worst") if task[which]]
+        for which, names in ((which, task[which]) for which in ("best", "worst") if task[which]):
+            lines.append(f"  {which}: {names[0] if len(names) == 1 else f'not known yet, one of {len(names)} forms'}")
         if task.get("picked") and task.get("spread") is not None:
             best, worst = task["picked"]
             lines.append(f"  {best} looks best and {worst} worst, {task['spread']:.4f} apart on documents of their own")
@@ -276,10 +275,6 @@ def stop_lines(stops: Sequence[Mapping[str, Any]]) -> list[str]:
             lines.append(f"  {name}: {form['evaluated']} documents, {form['why']}{candidate}")
         lines.append(f"  {task['guarantee']}")
     return lines
-
-
-def _candidates(which: str, names: Sequence[str]) -> str:
-    return f"  {which}: {names[0] if len(names) == 1 else f'not known yet, one of {len(names)} forms'}"
 
 
 def closing_lines(
@@ -315,15 +310,11 @@ def clearest_difference(comparison: FormComparison, pair: Difference, *, pairs: 
     The interval is the one that belongs to the corrected p value.
     """
     p = min(1.0, pair.p * pairs)
-    among = (
-        f"{pairs:,} pairs of forms" + (f" in {tasks} comparisons" if tasks > 1 else "")
-        if pairs > 1
-        else "the two forms"
-    )
+    among = f"{pairs:,} pairs of forms" + (f" in {tasks} comparisons" if tasks > 1 else "")
     if p >= ALPHA:
-        verb = "differ" if pairs > 1 else "do not differ"
-        who = f"none of {among} {verb} significantly" if pairs > 1 else f"the two forms {verb} significantly"
-        return f"differences: {who} (smallest {p_words(p)}{' after correction' if pairs > 1 else ''})"
+        if pairs == 1:
+            return f"differences: the two forms do not differ significantly (smallest {p_words(p)})"
+        return f"differences: none of {among} differ significantly (smallest {p_words(p)} after correction)"
     from multiform.statistics.differences import simultaneous_bounds
 
     sign = 1 if pair.estimate.value >= 0 else -1

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from multiform.results.values import FormResult, GroupResult, ResultsData
+from multiform.results.values import FormResult, GroupResult, ResultsData, direction_words
 from multiform.statistics.estimates import ALPHA
 from multiform.terminal import latex_text, one_line
 
@@ -140,29 +140,23 @@ def _row(
         scores.append(value + (BEST if entry is not None and entry.name in best else ""))
         errors.append("" if estimate is None or estimate.stderr is None else f"{estimate.stderr:.3f}")
     counts = dict.fromkeys(str(entry.score.n) for entry in members if entry.estimates)
-    compared = [comparison for comparison in comparisons if comparison.spread is not None]
-    differences = [_difference(comparison, named=len(compared) > 1) for comparison in compared]
-    return PivotRow(name=_name(members[0]), n="/".join(counts), scores=scores, errors=errors, differences=differences)
+    compared = [(comparison.scoring, spread) for comparison in comparisons if (spread := comparison.spread) is not None]
+    differences = [
+        # The kind of scoring tells the lines of a row apart.
+        f"{f'{scoring} ' if len(compared) > 1 else ''}{spread.spread.value:.4f} "
+        f"({spread.spread.interval_text()}), p {p_text(spread.p)}"
+        for scoring, spread in compared
+    ]
+    first = members[0]
+    name = first.alias.partition("@")[0] if isinstance(first, FormResult) else first.path
+    tasks = f" ({len(first.forms)} tasks)" if isinstance(first, GroupResult) else ""
+    return PivotRow(name=name + tasks, n="/".join(counts), scores=scores, errors=errors, differences=differences)
 
 
 def best_forms(comparison: FormComparison) -> list[str]:
     """The forms that cannot be told from the best; none where no form can."""
     tied = comparison.tied_with_best
     return [comparison.forms[index] for index in tied] if len(tied) < len(comparison.forms) else []
-
-
-def _name(entry: FormResult | GroupResult) -> str:
-    alias = entry.alias.partition("@")[0] if isinstance(entry, FormResult) else entry.path
-    return f"{alias} ({len(entry.forms)} tasks)" if isinstance(entry, GroupResult) else alias
-
-
-def _difference(comparison: FormComparison, *, named: bool) -> str:
-    """Best minus worst; with the kind of scoring where forms of several kinds are in one row."""
-    spread = comparison.spread
-    if spread is None:
-        return ""
-    kind = f"{comparison.scoring} " if named else ""
-    return f"{kind}{spread.spread.value:.4f} ({spread.spread.interval_text()}), p {p_text(spread.p)}"
 
 
 def p_text(p: float) -> str:
@@ -186,9 +180,8 @@ def p_words(p: float) -> str:
 
 def _shown_metrics(label: str, entries: Sequence[Sequence[FormResult | GroupResult]]) -> str:
     """The metric of a column with its direction; several where tasks have different ones, on lines if they are long."""
-    metrics = {}
-    for entry in (e for members in entries for e in members if e.estimates and _label(e) == label):
-        metrics[f"{entry.metric} {'↑' if entry.higher else '↓'}"] = True
+    scored = (entry for members in entries for entry in members if entry.estimates and _label(entry) == label)
+    metrics = dict.fromkeys(direction_words(entry.metric, entry.higher) for entry in scored)
     shown = " or ".join(metrics)
     return shown if len(shown) <= _LONGEST_METRIC else " or\n".join(metrics)
 

@@ -186,7 +186,6 @@ def _form(name: str, saved: Mapping[str, Any], samples: list[ScoredSample]) -> F
     ]
     return FormResult(
         **_common_fields(name, saved, n, about.get("primary_metric")),
-        form=name,
         task=_text(about.get("task") or name.partition("@")[0]),
         identity=_text(about.get("identity") or _entry(saved, "task_hashes", name) or ""),
         total_docs=_size(counts.get("original") or n),
@@ -208,7 +207,6 @@ def _group(name: str, saved: Mapping[str, Any]) -> GroupResult:
     n = _size(scores.get("sample_len") or max((scores.get("sample_count") or {}).values(), default=0))
     return GroupResult(
         **_common_fields(name, saved, n, None),
-        name=name,
         depth=_depth(name, nested),
         members=list(nested[name]),
         n=n,
@@ -228,6 +226,7 @@ def _common_fields(name: str, saved: Mapping[str, Any], n: int, primary: str | N
     """The fields that forms and groups have in common."""
     bounds = (_entry(saved, "failures", name) or {}).get("bounds") or {}
     return {
+        "name": name,
         "alias": str(saved["results"][name].get("alias", name)).strip(" -"),
         "version": _entry(saved, "versions", name),
         "num_fewshot": _entry(saved, "n-shot", name),

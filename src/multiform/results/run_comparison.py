@@ -54,7 +54,7 @@ class FormChange:
     @property
     def simultaneous(self) -> tuple[float, float]:
         """The bounds of the difference that hold for all comparisons at once; not numbers where they are not known."""
-        return self._bounds()
+        return self._bounds(LEVEL)
 
     @property
     def p_simultaneous(self) -> float | None:
@@ -66,7 +66,7 @@ class FormChange:
         low, high = self._bounds(2 * confidence - 1)
         return (low, high) if self.higher_is_better else (-high, -low)
 
-    def _bounds(self, level: float = LEVEL) -> tuple[float, float]:
+    def _bounds(self, level: float) -> tuple[float, float]:
         """The bounds of the difference for all comparisons at once, in the range of the metric."""
         low, high = simultaneous_bounds(self.difference, self.comparisons, level=level)
         most = 1.0 if metric_kind(self.metric) == "accuracy" else math.inf
@@ -141,8 +141,6 @@ class WordingChange:
     name: str
     metric: str
     population: WordingPopulation
-    #: How probably the order of the two runs reverses under another wording.
-    reversal: float
 
 
 def compare_wordings(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[WordingChange]:
@@ -160,12 +158,8 @@ def compare_wordings(first: ResultsData, second: ResultsData, *, metric: str | N
             continue
         if (table := shared_scores(columns)) is not None:
             differences = table.of(table.values[:, 1::2] - table.values[:, ::2])
-            population, name = wording_population(form_means(differences)), f"{task}@{label}"
-            changes.append(
-                WordingChange(
-                    name=name, metric=columns[0].metric, population=population, reversal=population.reversal()
-                )
-            )
+            population = wording_population(form_means(differences))
+            changes.append(WordingChange(name=f"{task}@{label}", metric=columns[0].metric, population=population))
     return changes
 
 

@@ -134,10 +134,6 @@ class Column:
         longest = max(len(line) for text in (self.heading, *self.cells) for line in text.split("\n"))
         return min(longest, self.widest)
 
-    def of_rows(self, indexes: Sequence[int]) -> Column:
-        """The column with these rows alone."""
-        return replace(self, cells=[self.cells[index] for index in indexes])
-
     def above(self, other: Column) -> Column:
         """This column and another one below it, as one."""
         cells = [f"{cell}\n{below}" for cell, below in zip(self.cells, other.cells, strict=True)]
@@ -178,7 +174,8 @@ def _pivot_parts(table: Pivot, width: int) -> Iterator[list[Column]]:
         last, compared = [*last, spread], []
     yield _fold_names([*about, *last], width)
     if compared:
-        yield _fold_names([column.of_rows(compared) for column in (tasks, numbers, spread)], width)
+        about = [replace(column, cells=[column.cells[row] for row in compared]) for column in (tasks, numbers, spread)]
+        yield _fold_names(about, width)
 
 
 def _fold_names(columns: Sequence[Column], width: int) -> list[Column]:
@@ -359,21 +356,29 @@ def _score(value: Any) -> str:
 def _markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """The table; a column of numbers stands to the right, with as many decimals as its longest number needs."""
     columns = [_column(header, [markdown_text(row[index]) for row in rows]) for index, header in enumerate(headers)]
-    heads = ["|" + "|".join(column[line] for column in columns) + "|" for line in range(len(rows) + 2)]
-    return "\n".join(heads) + "\n"
+    return "".join(f"|{'|'.join(line)}|\n" for line in zip(*columns, strict=True))
 
 
 def _column(header: str, cells: Sequence[str]) -> list[str]:
-    """The header, the rule below it and the cells, all of one width."""
-    filled = [cell for cell in cells if cell.strip()]
-    numeric = header in _NUMBERS and bool(filled) and all(_number(cell) is not None for cell in filled)
-    decimals = max((_decimals(cell) for cell in filled), default=0) if numeric else 0
-    texts = [_spell_number(cell, decimals) if numeric else cell for cell in cells]
-    width = max(3, len(header), *map(len, texts), 0)
-    rule = "-" * (width - 1) + ":" if numeric else "-" * width
-    placed = [f"{text:>{width}}" if numeric or _whole(header, text) else f"{text:<{width}}" for text in texts]
-    trimmed = [f"{int(float(text)):>{width}}" if not numeric and _whole(header, text) else text for text in placed]
-    return [f"{header:^{width}}", rule, *trimmed]
+    """The header, the rule below it and the cells, all of one width.
+
+    >>> _column("Value", ["0.2500", "3.0", ""]), _column("Version", ["1.0", "N/A"])
+    (['Value', '----:', ' 0.25', ' 3.00', '     '], ['Version', '-------', '      1', 'N/A    '])
+    """
+    numbers = [(cell, _number(cell) if header in _NUMBERS else None) for cell in cells]
+    filled = [number for cell, number in numbers if cell.strip()]
+    if filled and None not in filled:
+        decimals = max(len(cell.partition(".")[2].rstrip("0")) for cell in cells)
+        texts = [cell if number is None else _spell_number(number, decimals) for cell, number in numbers]
+        width = max(3, len(header), *map(len, texts))
+        return [f"{header:^{width}}", "-" * (width - 1) + ":", *(f"{text:>{width}}" for text in texts)]
+    width = max(3, len(header), *map(len, cells), 0)
+    # Among texts, whole numbers such as versions stand to the right.
+    placed = [
+        f"{cell:<{width}}" if number is None or not number.is_integer() else f"{int(number):>{width}}"
+        for cell, number in numbers
+    ]
+    return [f"{header:^{width}}", "-" * width, *placed]
 
 
 def _number(text: str) -> float | None:
@@ -383,23 +388,5 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _decimals(text: str) -> int:
-    """How many decimals a number needs.
-
-    >>> _decimals("0.2500"), _decimals("3.0"), _decimals("nan")
-    (2, 0, 0)
-    """
-    return len(text.partition(".")[2].rstrip("0"))
-
-
-def _spell_number(text: str, decimals: int) -> str:
-    value = _number(text)
-    if value is None:
-        return text
-    return f"{value:.{decimals}f}" if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity"
-
-
-def _whole(header: str, text: str) -> bool:
-    """Whether a cell among texts is a whole number, such as a version."""
-    value = _number(text) if header in _NUMBERS else None
-    return value is not None and math.isfinite(value) and value.is_integer()
+def _spell_number(number: float, decimals: int) -> str:
+    return f"{number:.{decimals}f}" if math.isfinite(number) else "NaN" if math.isnan(number) else "Infinity"

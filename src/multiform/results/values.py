@@ -47,10 +47,12 @@ class FailedDoc:
         return cls(sample=sample, reason=failed[0].reason, retried=failed[0].retried, requests=len(failed))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ScoredEntry:
     """What forms and groups have in common: scores by ``metric,filter``, of which the first stands for the others."""
 
+    #: What results are keyed by.
+    name: str
     alias: str
     version: Any
     #: The number of few-shot examples as shown, which the task's metadata may override.
@@ -85,12 +87,22 @@ class ScoredEntry:
         """Whether the first metric has a value; what --predict_only writes instead of one is none."""
         return bool(self.estimates) and self.metric != "bypass" and math.isfinite(self.score.value)
 
+    @property
+    def summary(self) -> str:
+        """The name with the first score, on one line."""
+        if not self.estimates:
+            return f"{self.name}: no scores"
+        error = "" if self.score.stderr is None else f" ± {self.score.stderr:.4f}"
+        return f"{self.name}: {self.metric} {self.score.value:.4f}{error} (n={self.score.n})"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.summary}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FormResult(ScoredEntry):
     """The scores and samples of one form: a task under one format."""
 
-    form: str
     task: str
     #: Short hash of the resolved format, few-shot setting and overrides.
     identity: str
@@ -112,11 +124,6 @@ class FormResult(ScoredEntry):
     control: bool = False
     #: How answers were extracted from completions, as a results file records it; None where it is to be computed.
     extraction: Mapping[str, Mapping[str, Any]] | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the form, which results are keyed by."""
-        return self.form
 
     @property
     def base(self) -> str:
@@ -173,20 +180,16 @@ class FormResult(ScoredEntry):
         follow_thoughts = self.has_budget and sample.sample.conversation is None
         return completions[-self.config.get("repeats", 1) :] if follow_thoughts else completions
 
-    def __repr__(self) -> str:
-        return f"<FormResult of {_line(self)}>"
-
     def scores(self) -> dict[str, Any]:
         """The scores as lm-eval writes them."""
         estimates = {key: self.estimates[key] for key in metrics_in_order(self.estimates, self.config)}
         return {"name": self.name, "alias": self.alias, "sample_len": self.n, **lm_eval_scores(estimates)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class GroupResult(ScoredEntry):
     """The scores of a group of forms."""
 
-    name: str
     #: How many groups this one is nested in.
     depth: int
     #: Names of the tasks and groups in the group.
@@ -206,9 +209,6 @@ class GroupResult(ScoredEntry):
         """The name without the format."""
         return self.path or self.name
 
-    def __repr__(self) -> str:
-        return f"<GroupResult of {_line(self)}>"
-
     def scores(self) -> dict[str, Any]:
         """The scores as lm-eval writes them."""
         named = {"alias": self.alias, "name": self.name}
@@ -221,6 +221,11 @@ class GroupResult(ScoredEntry):
 def metric_kind(metric: str) -> str:
     """The comparable metrics that a metric is one of: all that say right or wrong are "accuracy"."""
     return "accuracy" if metric in RIGHT_OR_WRONG else metric
+
+
+def direction_words(metric: str, higher_is_better: bool) -> str:
+    """A metric with an arrow in the direction that is better."""
+    return f"{metric} {'↑' if higher_is_better else '↓'}"
 
 
 def metric_label(key: str) -> str:
@@ -281,7 +286,7 @@ class Scores(dict[str, Any]):
     ) -> None:
         super().__init__(values)
         self.name = name
-        self._intervals = {f"{key.replace(',', '_interval,', 1)}": bounds for key, bounds in (intervals or {}).items()}
+        self._intervals = {key.replace(",", "_interval,", 1): bounds for key, bounds in (intervals or {}).items()}
 
     def __missing__(self, key: str) -> Any:
         if key in self._intervals:
@@ -372,15 +377,7 @@ class ResultsData(Mapping[str, Scores]):
     def __repr__(self) -> str:
         if "plan" in self.run:
             return f"<Results: plan only; {self.run['plan']}>"
-        lines = [f"  {_line(entry)}" for entry in self.entries if entry.estimates]
+        lines = [f"  {entry.summary}" for entry in self.entries if entry.estimates]
         more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         kind = "Results" if self.status == "complete" else f"Partial results ({self.status})"
         return "\n".join([f"<{kind} of {self.run.get('model')}: {len(self.forms)} forms>", *lines[:_SHOWN], *more])
-
-
-def _line(entry: FormResult | GroupResult) -> str:
-    """A form or group on one line, with its first score."""
-    if not entry.estimates:
-        return f"{entry.name}: no scores"
-    error = "" if entry.score.stderr is None else f" ± {entry.score.stderr:.4f}"
-    return f"{entry.name}: {entry.metric} {entry.score.value:.4f}{error} (n={entry.score.n})"

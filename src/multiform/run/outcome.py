@@ -230,7 +230,7 @@ class RunResults:
 
 def collect_results(forms: list[FormResult], groups: Sequence[Group], stops: Sequence[Any], **others: Any) -> Results:
     """The results with the scores of these forms and groups; `stops` says where a budget stopped."""
-    by_name = {form.form: form for form in forms}
+    by_name = {form.name: form for form in forms}
     of_groups = [result for group in groups for result in group_results(group, by_name)]
     if of_groups or stops or any(form.cluster for form in forms):  # other scores have their intervals already
         forms, of_groups = with_intervals(forms, of_groups, stops)
@@ -320,7 +320,7 @@ def form_result(
             estimates |= {} if powered is None else {f"{CALIBRATED},{scorer.name}": powered.mean}
     format, mapping = form.format, form.config.mapping
     return FormResult(
-        form=form.name,
+        name=form.name,
         task=form.task_name,
         alias=form.alias,
         identity=form.identity(template),
