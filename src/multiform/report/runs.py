@@ -161,12 +161,13 @@ def _stamp(file: Path) -> Stamp:
 
 def _summary(results: Results) -> dict[str, Any]:
     """What the list of runs shows of one."""
-    about = results.provenance
+    about, limit = results.provenance, results.run.get("limit")
     seconds = about.get("total_evaluation_time_seconds")
+    limited = [] if limit is None else [f"limit {limit:,}".removesuffix(".0")]
     return {
         "model": results.model_name,
         "arguments": arguments_text(results.run.get("model_args")),
-        "settings": [*setting_words(results.forms, results), *_limit_words(results)],
+        "settings": [*setting_words(results.forms, results), *limited],
         "date": minute(results),
         "seconds": None if seconds is None else float(seconds),
         "status": str(results.status),
@@ -174,11 +175,6 @@ def _summary(results: Results) -> dict[str, Any]:
         "scores": [{"form": entry.name, **score_cell(entry)} for entry in headlines(results)],
         "forms": len(results.forms),
     }
-
-
-def _limit_words(results: Results) -> list[str]:
-    limit = results.run.get("limit")
-    return [] if limit is None else [f"limit {limit:,}".removesuffix(".0")]
 
 
 #: The most lines of samples that are read at a time, so that a list of runs never waits long for them.

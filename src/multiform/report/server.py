@@ -28,7 +28,7 @@ from multiform.errors import MultiformError, UsageError, reason
 from multiform.models.identity import package_version
 from multiform.report.page import SCRIPT, asset
 from multiform.report.runs import Runs, UnknownPageError
-from multiform.results.export import json_line
+from multiform.results.export import compact_json
 from multiform.results.recorded import MALFORMED
 
 logger = logging.getLogger("multiform")
@@ -240,7 +240,7 @@ def page(title: str, view: str) -> str:
 
 
 def _json(value: Mapping[str, Any]) -> tuple[str, str]:
-    return "application/json", json.dumps(json.loads(json_line(value)), separators=(",", ":"))
+    return "application/json", compact_json(value)
 
 
 def _columns(text: str | None) -> list[str] | None:

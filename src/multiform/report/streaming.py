@@ -21,9 +21,9 @@ from multiform.forms import ScoredSample
 from multiform.hashing import sha256
 from multiform.report.page import BLOCK, ReportParts
 from multiform.report.sample import Question, sample_entry, with_questions
-from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
+from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, RollingRequest
 from multiform.results.compare import compare_forms
-from multiform.results.export import json_line
+from multiform.results.export import compact_json
 from multiform.results.extraction import ReadAnswer, read_answer, summarize_answers
 from multiform.results.recorded import MALFORMED, RecordedRun, results_of_run
 from multiform.results.results import Results
@@ -103,9 +103,9 @@ class StreamedReport:
         return None if data is None else base64.b64encode(data).decode()
 
     def _append(self, part: Mapping[str, Any]) -> None:
-        line = json.dumps(json.loads(json_line(part)), separators=(",", ":"), ensure_ascii=False)
+        line = zlib.compress(compact_json(part).encode(errors="replace"), 1)
         with self._changed:
-            self._lines.append(zlib.compress(line.encode(errors="replace"), 1))
+            self._lines.append(line)
             self._changed.notify_all()
 
     def _make(self, results: Sequence[Results]) -> None:
@@ -187,7 +187,10 @@ class _Shrinking:
         if self._with_documents:  # two runs are compared if their documents and prompts are the same
             document["document"] = sha256(json.dumps(dict(scored.doc), sort_keys=True, default=str))[:16]
         if sample.instances and (self._with_documents or scored.endings):
-            instances = (Instance(scored.doc_id, 0, _small_request(sample.instances[0].request, sample.prompt)),)
+            first, prompt = sample.instances[0].request, sha256(sample.prompt)[:16]
+            is_generated = isinstance(first, GenerationRequest)
+            request = GenerationRequest(prompt, first.options) if is_generated else RollingRequest(prompt)
+            instances = (Instance(scored.doc_id, 0, request),)
         names = ("choices", "texts", "labels", "references", "gold", "permutation", "target")
         shared = {name: self._one(name, getattr(sample, name)) for name in names}
         return replace(
@@ -220,11 +223,3 @@ def _without_text(output: Output) -> Output:
     # Whether there is a text, or a thought, is all that notes ask.
     text, thought = ("-" if part and part.strip() else part and "" for part in (output.text, output.thought))
     return replace(output, text=text or "", thought=thought)
-
-
-def _small_request(request: Request, prompt: str) -> Request:
-    """A request with the hash of its prompt in its place."""
-    short = sha256(prompt)[:16]
-    return (
-        GenerationRequest(short, request.options) if isinstance(request, GenerationRequest) else RollingRequest(short)
-    )

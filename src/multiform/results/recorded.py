@@ -77,8 +77,7 @@ class RecordedRun:
 
         def to_sample(line: Mapping[str, Any]) -> ScoredSample:
             sample = scored_sample(line, folder)
-            known = costs.get(str(sample.doc_id))
-            return with_costs(sample, known) if known else sample
+            return with_costs(sample, costs.get(str(sample.doc_id), ()))
 
         return to_sample
 
