@@ -6,7 +6,8 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -86,13 +87,22 @@ def output_folder(path: Path, model_name: str) -> Path:
     return path.parent if path.suffix == ".json" else path / model_name
 
 
+def ending_time(results: ResultsData) -> datetime:
+    """When the run ended; lm-eval's files say when it began. Now, if the file of another tool has no date."""
+    date = results.provenance.get("date_iso") or results.provenance.get("date")
+    with suppress(ValueError, OverflowError, OSError):
+        is_seconds = isinstance(date, int | float)
+        return (datetime.fromtimestamp(date) if is_seconds else datetime.fromisoformat(str(date))).astimezone()
+    return datetime.now().astimezone()
+
+
 def write_results(results: ResultsData, path: Path, *, samples: bool) -> list[Path]:
     """Write ``results_<date>.json``, and with `samples` a ``samples_<form>_<date>.jsonl`` for each form.
 
     `path` is a folder, or a .json file whose name replaces ``results``. Returns the written files.
     """
-    stamp = str(results.provenance["date_iso"]).replace(":", "-")
-    folder = output_folder(path, str(results.provenance["model_name_sanitized"]))
+    stamp = ending_time(results).replace(tzinfo=None).isoformat().replace(":", "-")
+    folder = output_folder(path, str(results.provenance.get("model_name_sanitized") or safe_name(results.model_name)))
     main = path.stem if path.suffix == ".json" else "results"
     written, sidecars = [folder / f"{main}_{stamp}.json"], Sidecars(folder, stamp)
     # All files are written before the first gets its name, and the results get theirs last, as the stack is unwound.

@@ -44,14 +44,14 @@ def sample_lines(form: FormResult, sidecars: Sidecars | None = None) -> Iterator
     for sample in samples_in_order(form):
         if sidecars is not None:
             sidecars.add(form.name, sample)
-        yield sample_line(sample, metrics_in_order(sample.values, form.config))
+        yield sample_line(sample, form.config)
 
 
-def sample_line(sample: ScoredSample, metrics: Sequence[str] | None = None) -> dict[str, Any]:
-    """A document by one scorer: lm-eval's keys, then those that Multiform adds; `metrics` orders the values."""
-    values = sample.values if metrics is None else {name: sample.values[name] for name in metrics}
-    binary_summary = [name for name, value in values.items() if not isinstance(value, str)]
-    line = {**_request_fields(sample), "metrics": binary_summary, **_hashes(sample), **values}
+def sample_line(sample: ScoredSample, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A document by one scorer: lm-eval's keys, then those that Multiform adds; values in the order of its task."""
+    values = {name: sample.values[name] for name in metrics_in_order(sample.values, config or {})}
+    metrics = [name for name, value in values.items() if not isinstance(value, str)]
+    line = {**_request_fields(sample), "metrics": metrics, **_hashes(sample), **values}
     return {**line, **{key: value for key, value in _added_fields(sample).items() if key not in line}}
 
 

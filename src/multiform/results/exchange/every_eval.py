@@ -6,14 +6,16 @@ import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from multiform.hashing import sha256
 from multiform.paths import safe_name
 from multiform.requests import Completion
-from multiform.results.exchange.exporters import ending_time, exported_model, is_number
-from multiform.results.export import json_line, to_json, write_json, write_lines
+from multiform.results.exchange.exporters import exported_model, is_number
+from multiform.results.export import ending_time, json_line, to_json, write_json, write_lines
 from multiform.results.recorded import RecordedRun, results_file
 from multiform.results.values import FormResult, ResultsData
 
@@ -227,7 +229,9 @@ def read_every_eval(record: Mapping[str, Any], file: Path) -> RecordedRun:
     status = (source.get("additional_details") or {}).get("status", "complete")
     status = status if status in ("complete", "stopped", "failed") else "complete"
     model = str((record.get("model_info") or {}).get("id"))
-    date = str(record.get("evaluation_timestamp") or record.get("retrieved_timestamp"))
+    date = str(record.get("evaluation_timestamp") or record.get("retrieved_timestamp") or "")
+    with suppress(ValueError, OverflowError, OSError):  # seconds since 1970
+        date = datetime.fromtimestamp(float(date)).isoformat()
     return RecordedRun(
         file, results_file(forms, model=model, date=date, source="every_eval_ever", status=status), lines
     )

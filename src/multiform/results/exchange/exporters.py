@@ -6,13 +6,12 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from multiform.hashing import sha256
 from multiform.registry import Registry
-from multiform.results.export import frame_rows, write_lines
+from multiform.results.export import ending_time, frame_rows, write_lines
 from multiform.results.results import Results
 from multiform.results.values import FormResult, ResultsData
 
@@ -57,11 +56,6 @@ _SECRET = re.compile(r"(key|token|secret|password|authorization|header|cookie|cr
 def exported_model(results: ResultsData) -> str:
     """The name of the model, whatever label a sweep has for it."""
     return str(results.provenance.get("model_name") or results.run.get("model"))
-
-
-def ending_time(results: ResultsData) -> datetime:
-    """When the run ended; now, where it has not said so."""
-    return datetime.fromisoformat(str(results.provenance.get("date_iso") or datetime.now().isoformat())).astimezone()
 
 
 def is_number(value: Any) -> bool:
@@ -118,8 +112,7 @@ def _metrics(results: ResultsData) -> dict[str, Any]:
 def _logs(results: ResultsData) -> Iterator[dict[str, Any]]:
     """A line for each form: its samples and failed documents as records of GenAI's evaluation event."""
     for form in results.forms:
-        records = [*_records(form, _time(results))]
-        scoped = {"scope": {"name": "multiform"}, "logRecords": records}
+        scoped = {"scope": {"name": "multiform"}, "logRecords": [*_records(form, _time(results))]}
         yield {"resourceLogs": [{"resource": _resource(results), "scopeLogs": [scoped]}]}
 
 
@@ -142,19 +135,17 @@ def _records(form: FormResult, time: str) -> Iterator[dict[str, Any]]:
 
 
 def _record(name: str, attributes: Mapping[str, Any], time: str, trace: str) -> dict[str, Any]:
-    severity = {"severityNumber": 17 if "error.type" in attributes else 9}
     return {
         "timeUnixNano": time,
         "eventName": name,
         "traceId": trace,
-        **severity,
+        "severityNumber": 17 if "error.type" in attributes else 9,
         "attributes": _attributes(attributes),
     }
 
 
 def _time(results: ResultsData) -> str:
-    date = datetime.fromisoformat(str(results.provenance.get("date_iso") or "1970-01-01"))
-    return str(int(date.timestamp() * 1_000_000) * 1000)
+    return str(int(ending_time(results).timestamp() * 1_000_000) * 1000)
 
 
 def _resource(results: ResultsData) -> dict[str, Any]:

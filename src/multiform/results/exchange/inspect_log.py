@@ -16,11 +16,11 @@ from multiform.errors import DataError
 from multiform.hashing import short_hash
 from multiform.paths import open_file, safe_name
 from multiform.requests import Completion, GenerationRequest
-from multiform.results.exchange.exporters import ending_time, exported_model, is_number
-from multiform.results.export import to_json, write_json
+from multiform.results.exchange.exporters import exported_model, is_number
+from multiform.results.export import ending_time, to_json, write_json
 from multiform.results.recorded import OF_FORMS, RecordedRun, results_file
 from multiform.results.samples import sample_line
-from multiform.results.values import FailedDoc, FormResult, ResultsData, metrics_in_order
+from multiform.results.values import FailedDoc, FormResult, ResultsData
 
 _STATUS = {"complete": "success", "stopped": "cancelled", "failed": "error"}
 #: The values of Inspect's scores that are words.
@@ -32,12 +32,12 @@ def write_inspect_logs(results: ResultsData, folder: Path) -> list[Path]:
     saved = to_json(results)
     created = ending_time(results).isoformat(timespec="seconds")
     run_id = short_hash([created, sorted(saved["results"]), saved.get("model_identity")])
-    files = []
-    for form in results.forms:
-        stamp = created.replace(":", "-")
-        file = folder / f"{stamp}_{safe_name(form.name)}_{short_hash([run_id, form.name])}.json"
-        files.append(write_json(file, _log(form, results, saved, created, run_id)))
-    return files
+    stamp = created.replace(":", "-")
+    names = {form.name: f"{stamp}_{safe_name(form.name)}_{short_hash([run_id, form.name])}" for form in results.forms}
+    return [
+        write_json(folder / f"{names[form.name]}.json", _log(form, results, saved, created, run_id))
+        for form in results.forms
+    ]
 
 
 def _log(form: FormResult, results: ResultsData, saved: Mapping[str, Any], created: str, run_id: str) -> dict[str, Any]:
@@ -94,7 +94,6 @@ def _samples(form: FormResult, failed: Mapping[int, FailedDoc]) -> list[dict[str
     samples: dict[int, dict[str, Any]] = {}
     several = len({sample.scorer for sample in form.samples}) > 1
     for scored in form.samples:
-        line = sample_line(scored, metrics_in_order(scored.values, form.config))
         completions = [output.text for output in scored.outputs if isinstance(output, Completion)]
         answer = None if scored.prediction is None else str(scored.prediction)
         text = completions[0] if completions else answer or ""
@@ -109,7 +108,7 @@ def _samples(form: FormResult, failed: Mapping[int, FailedDoc]) -> list[dict[str
             if is_number(value):
                 key = f"{name},{scored.scorer}" if several else name
                 entry["scores"][key] = {"value": float(value), "answer": answer}
-        entry["metadata"]["multiform"].append(line)
+        entry["metadata"]["multiform"].append(sample_line(scored, form.config))
     for doc_id, doc in failed.items():
         entry = samples.setdefault(doc_id, _sample(doc_id, doc.sample.prompt, "", ""))
         entry["error"] = {"message": doc.reason, "traceback": doc.reason, "traceback_ansi": doc.reason}
