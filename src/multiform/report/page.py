@@ -207,7 +207,8 @@ class ReportParts:
 
 def run_labels(runs: Sequence[Results]) -> list[str]:
     """The label of each run: its model, with the date where one model ran twice."""
-    models = [_model(results) for results in runs]
+    names = [results.model_name for results in runs]
+    models = [name if len(name) <= 40 else f"…{name[-39:]}" for name in names]
     dates = [minute(results) for results in runs]
     labels = [m if models.count(m) == 1 else f"{m} {d}" for m, d in zip(models, dates, strict=True)]
     return [
@@ -232,11 +233,6 @@ def minute(results: Results) -> str:
     date = results.provenance.get("date_iso") or results.provenance.get("date") or ""
     text = datetime.fromtimestamp(date).isoformat() if isinstance(date, int | float) else str(date)
     return text[:16].replace("T", " ")
-
-
-def _model(results: Results) -> str:
-    name = results.model_name
-    return name if len(name) <= 40 else f"…{name[-39:]}"
 
 
 def setting_words(entries: Sequence[FormResult | GroupResult], results: Results) -> Iterator[str]:

@@ -194,20 +194,14 @@ def _comparisons(results: ResultsData) -> dict[str, Any]:
     return across
 
 
-def _variation(label: str | None) -> dict[str, Any]:
-    """The axes of a form's variation and the hash of its name; nothing for a form without one."""
-    variation = Variation.parse(label or "")
-    return {"variation": {"hash": variation.hash, "axes": dict(variation.choices)}} if variation.choices else {}
-
-
 def _form(form: FormResult) -> dict[str, Any]:
-    extraction = extraction_of(form)
+    extraction, variation = extraction_of(form), Variation.parse(form.format_label or "")
     return {
         "task": form.task,
         "mapping": dict(form.mapping),
         "format": form.format,
         "identity": form.identity,
-        **_variation(form.format_label),
+        **({"variation": {"hash": variation.hash, "axes": dict(variation.choices)}} if variation.choices else {}),
         "primary_metric": form.primary,
         "overridden": list(form.overridden),
         **({"control": True} if form.control else {}),
@@ -309,24 +303,17 @@ def frame_rows(results: ResultsData) -> Iterator[dict[str, Any]]:
         for index, (name, chance) in enumerate(zip(comparison.forms, comparison.chances, strict=False))
     }
     for entry in results.entries:
-        for number, row in enumerate(_rows(entry)):
-            chance, above = chances.get(entry.name, (None, None)) if number == 0 else (None, None)
-            yield {**row, "chance": chance, "above_chance": above}
-
-
-def _rows(entry: FormResult | GroupResult) -> Iterator[dict[str, Any]]:
-    about: dict[str, Any] = {"name": entry.name, "kind": "group", "num_fewshot": entry.num_fewshot}
-    if isinstance(entry, FormResult):
-        about |= {"kind": "form", "task": entry.task, "format": entry.format_label}
-    for key, estimate in entry.estimates.items():
-        metric, _, scorer = key.partition(",")
-        yield about | {
-            "metric": metric,
-            "filter": scorer,
-            "value": estimate.value,
-            "stderr": estimate.stderr,
-            "low": estimate.low,
-            "high": estimate.high,
-            "n": estimate.n,
-            "higher_is_better": entry.higher_is_better.get(metric),
-        }
+        about: dict[str, Any] = {"name": entry.name, "kind": "group", "num_fewshot": entry.num_fewshot}
+        if isinstance(entry, FormResult):
+            about |= {"kind": "form", "task": entry.task, "format": entry.format_label}
+        for key, estimate in entry.estimates.items():
+            metric, _, scorer = key.partition(",")
+            chance, above = chances.get(entry.name, (None, None)) if key == entry.primary else (None, None)
+            yield about | {
+                "metric": metric,
+                "filter": scorer,
+                **estimate.numbers("stderr", "n"),
+                "higher_is_better": entry.higher_is_better.get(metric),
+                "chance": chance,
+                "above_chance": above,
+            }

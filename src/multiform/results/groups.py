@@ -75,17 +75,14 @@ def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0)
         n=sum(form.n for form in inside),
         path=group.path,
         forms=[form.name for form in inside],
-        weight_by_size=all(_weighs_by_size(entry) for entry in config.aggregates()[:1]),
+        weight_by_size=all(
+            entry.get("weight_by_size", True) and not entry.get("weight_by_member") for entry in config.aggregates()[:1]
+        ),
         failed=sum(len(form.failed) for form in inside),
         bounds=_group_bounds(group, forms) if any(form.failed for form in inside) else {},
     )
-    below = [
-        inner
-        for member in group.members
-        if isinstance(member, Group)
-        for inner in group_results(member, forms, depth + 1)
-    ]
-    return [result, *below]
+    groups = (member for member in group.members if isinstance(member, Group))
+    return [result, *(inner for member in groups for inner in group_results(member, forms, depth + 1))]
 
 
 def _aggregates(group: Group, forms: Sequence[FormResult]) -> list[dict[str, Any]]:
@@ -99,10 +96,6 @@ def _aggregates(group: Group, forms: Sequence[FormResult]) -> list[dict[str, Any
     if known or not aggregates or group.label is None or len(metrics) != 1:
         return aggregates
     return [{**{key: value for key, value in aggregates[0].items() if key != "filter_list"}, "metric": metrics.pop()}]
-
-
-def _weighs_by_size(entry: Mapping[str, Any]) -> bool:
-    return entry.get("weight_by_size", True) and not entry.get("weight_by_member")
 
 
 def _forms_of(group: Group, forms: Mapping[str, FormResult]) -> list[FormResult]:

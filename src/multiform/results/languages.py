@@ -170,7 +170,13 @@ def languages_text(results: ResultsData) -> str:
         ["p", *("" if spread.p is None else f"{spread.p:.3f}" for spread in spreads)],
         ["rows", *("unpaired" if spread.paired is None else f"{spread.paired} paired" for spread in spreads)],
     ]
-    return "\n".join([*align(rows), *map(_how, spreads)])
+    unpaired = "unpaired, the interval does not allow for picking the two languages:"
+    return "\n".join(
+        [
+            *align(rows),
+            *(f"{s.name}: {unpaired if s.paired is None else 'rows are paired'} {s.how}" for s in spreads),
+        ]
+    )
 
 
 def _score_text(score: Estimate | None) -> str:
@@ -178,10 +184,3 @@ def _score_text(score: Estimate | None) -> str:
         return "–"
     error = "" if score.stderr is None else f" ± {score.stderr:.4f}"
     return f"{score.value:.4f}{error}  n={score.n}"
-
-
-def _how(spread: LanguageSpread) -> str:
-    """How the rows of a family are matched, or why they are not."""
-    if spread.paired is not None:
-        return f"{spread.name}: rows are paired {spread.how}"
-    return f"{spread.name}: unpaired, the interval does not allow for picking the two languages: {spread.how}"
