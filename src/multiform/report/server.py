@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import json
 import logging
 import secrets
 import socket
@@ -23,6 +22,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
+
+from pydantic import TypeAdapter, ValidationError
 
 from multiform.errors import MultiformError, UsageError, reason
 from multiform.models.identity import package_version
@@ -248,9 +249,6 @@ def _columns(text: str | None) -> list[str] | None:
     if text is None:
         return None
     try:
-        columns = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return TypeAdapter(list[str]).validate_json(text)
+    except ValidationError as error:
         raise UnknownPageError(text) from error
-    if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
-        raise UnknownPageError(text)
-    return columns

@@ -40,6 +40,7 @@ class _IndexedForm:
 
     run: RecordedRun
     form: str
+    first_block: int
     places: array[int] = field(default_factory=lambda: array("Q"))
     questions: array[int] = field(default_factory=lambda: array("Q"))
 
@@ -60,7 +61,6 @@ class StreamedReport:
         self._ended = False
         self._changed = Condition()
         self._forms: list[_IndexedForm] = []
-        self._first_blocks: list[int] = []
         self._blocks = 0
         #: What is wrong with the files, if they could not be read to their end.
         self.problem: str | None = None
@@ -89,9 +89,8 @@ class StreamedReport:
                 self._changed.wait()
         if number >= self._blocks:
             return None
-        at = max(at for at, first in enumerate(self._first_blocks) if first <= number and self._forms[at].places)
-        form = self._forms[at]
-        first = (number - self._first_blocks[at]) * BLOCK
+        form = [form for form in self._forms if form.first_block <= number and form.places][-1]
+        first = (number - form.first_block) * BLOCK
         places, questions = form.places[first : first + BLOCK], form.questions[first : first + BLOCK]
         samples = form.run.samples_at(form.form, places)
         return [sample_entry(sample, start) for sample, start in zip(samples, questions, strict=True)]
@@ -128,13 +127,12 @@ class StreamedReport:
         for number, (run, found) in enumerate(zip(self._runs, results, strict=True)):
             forms = []
             for form in found.forms:
-                index = _IndexedForm(run, form.name)
+                index = _IndexedForm(run, form.name, self._blocks)
                 read, entry = self._form(index, form, number, small)
                 forms.append(read)
                 self._forms.append(index)
-                self._first_blocks.append(self._blocks)
                 self._blocks += math.ceil(len(index.places) / BLOCK)
-                self._append({"form": {**entry, "first_block": self._first_blocks[-1]}})
+                self._append({"form": {**entry, "first_block": index.first_block}})
             whole.append(replace(found, forms=forms, comparisons=compare_forms(forms, found.groups)))
         self._append(self._parts.comparisons(whole))
 

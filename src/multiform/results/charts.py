@@ -155,24 +155,20 @@ def difference_end(rows: Iterable[Mapping[str, Any]], field: str) -> float:
 
 def describe_chart(name: str, title: str, panels: Sequence[ChartPanel], *, columns: int = 1) -> ChartSpec:
     """A chart with a text that says what it shows."""
-    lines = [line for panel in panels for line in map(_row_words(panel), panel.rows)]
+    lines = [_row_words(panel, row) for panel in panels for row in panel.rows]
     more = [f"and {len(lines) - _TEXT_ROWS} more"] if len(lines) > _TEXT_ROWS else []
     text = f"{title}: {'; '.join([*lines[:_TEXT_ROWS], *more])}"
     return ChartSpec(name=name, panels=panels, text=text, columns=columns)
 
 
-def _row_words(panel: ChartPanel) -> Callable[[Mapping[str, Any]], str]:
+def _row_words(panel: ChartPanel, row: Mapping[str, Any]) -> str:
     """What a row of a panel shows, in words."""
     number = panel.value or (panel.x if panel.mark == "interval" else panel.y)
-    names = [axis.field for axis in (panel.y, panel.x) if axis is not number]
-
-    def words(row: Mapping[str, Any]) -> str:
-        where = ", ".join(f"{row[name]:.2f}" if isinstance(row[name], float) else str(row[name]) for name in names)
-        low, high = row.get("low"), row.get("high")
-        interval = "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
-        return f"{where}: {row[number.field]:.3f}{interval}"
-
-    return words
+    places = [row[axis.field] for axis in (panel.y, panel.x) if axis is not number]
+    where = ", ".join(f"{place:.2f}" if isinstance(place, float) else str(place) for place in places)
+    low, high = row.get("low"), row.get("high")
+    interval = "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
+    return f"{where}: {row[number.field]:.3f}{interval}"
 
 
 #: The most differences that are drawn, and the most forms of groups.

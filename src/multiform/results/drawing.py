@@ -96,16 +96,14 @@ def _rows_chart(alt: Any, panel: ChartPanel) -> Any:
     return alt.Chart(alt.Data(values=[dict(row) for row in panel.rows]))
 
 
-def _encoding(alt: Any, axis: ChartAxis, channel: str, **options: Any) -> Any:
+def _encoding(alt: Any, axis: ChartAxis, channel: str) -> Any:
     """An axis of numbers with its fixed range, or one of names, which are never cut."""
     if axis.low is None:
-        names = {
-            "sort": None if axis.names is None else list(axis.names),
-            "axis": alt.Axis(labelLimit=0, labelAngle=0 if channel == "Y" else -45),
-        }
-        return getattr(alt, channel)(f"{axis.field}:N", title=axis.title, **names)
+        labels = alt.Axis(labelLimit=0, labelAngle=0 if channel == "Y" else -45)
+        order = None if axis.names is None else list(axis.names)
+        return getattr(alt, channel)(f"{axis.field}:N", title=axis.title, sort=order, axis=labels)
     scale = alt.Scale(domain=[axis.low, axis.high], nice=False, zero=False)
-    return getattr(alt, channel)(f"{axis.field}:Q", title=axis.title, scale=scale, **options)
+    return getattr(alt, channel)(f"{axis.field}:Q", title=axis.title, scale=scale)
 
 
 def _color(alt: Any, panel: ChartPanel) -> dict[str, Any]:

@@ -312,6 +312,28 @@ def _values(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
             yield key, float(value)
 
 
+def document_line(
+    doc_id: int, doc: Mapping[str, Any], target: str, prompt: str, completions: list[str], **more: Any
+) -> dict[str, Any]:
+    """The line of a samples file for a document of another tool, whose requests are known by their texts."""
+    return {
+        "doc_id": doc_id,
+        "doc": doc,
+        "target": target,
+        "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {}}},
+        "resps": [completions],
+        "filtered_resps": completions[:1],
+        "filter": "none",
+        **more,
+    }
+
+
+def failures_entry(reasons: Mapping[int, str]) -> dict[str, Any] | None:
+    """The failed documents of a form of another tool, by their numbers."""
+    failed = [{"doc_id": doc_id, "reason": why, "retried": 0, "requests": 1} for doc_id, why in reasons.items()]
+    return {"documents": failed, "failed": len(failed)} if failed else None
+
+
 def results_file(
     forms: Mapping[str, Mapping[str, Any]], *, model: str, date: str, source: str, **about: Any
 ) -> dict[str, Any]:

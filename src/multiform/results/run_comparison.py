@@ -112,15 +112,9 @@ def compare_groups(first: ResultsData, second: ResultsData, *, metric: str | Non
     changes = []
     second_groups = {group.name: group for group in second.groups}
     for group in first.groups:
-        counterpart = second_groups.get(group.name)
-        if counterpart is None:
-            continue
-        keys = [
-            next((key for key in side.estimates if metric in (None, key, key.partition(",")[0])), None)
-            for side in (group, counterpart)
-        ]
-        if keys[0] is not None and keys[0] == keys[1]:
-            changes.append(_compare_group((first, group), (second, counterpart), keys[0]))
+        counterpart, key = second_groups.get(group.name), group.key(metric)
+        if counterpart is not None and key is not None and key == counterpart.key(metric):
+            changes.append(_compare_group((first, group), (second, counterpart), key))
     return _correct(changes)
 
 
@@ -304,13 +298,10 @@ def _key(form: FormResult, metric: str | None) -> str:
     """The score to compare: the first, or the one that is named."""
     if not form.estimates:
         raise UsageError(f"{form.name} has no scores", where="compare", hint="run it without --predict_only")
-    if metric is None:
-        return form.primary
-    keys = [key for key in form.estimates if metric in (key, key.partition(",")[0])]
-    if not keys:
+    if (key := form.key(metric)) is None:
         listed = ", ".join(dict.fromkeys(key.partition(",")[0] for key in form.estimates))
         raise UsageError(f"{form.name} has no score '{metric}'", where="--metric", hint=f"there are: {listed}")
-    return keys[0]
+    return key
 
 
 def _check_documents(first: FormResult, second: FormResult) -> None:

@@ -67,6 +67,10 @@ class ScoredEntry:
         """The key of the first metric, which tables show first."""
         return next(iter(self.estimates))
 
+    def key(self, metric: str | None) -> str | None:
+        """The key of a score, by its metric or by ``metric,filter``; without a name, of the first; None without it."""
+        return next((key for key in self.estimates if metric in (None, key, key.partition(",")[0])), None)
+
     @property
     def metric(self) -> str:
         """The name of the first metric."""

@@ -16,7 +16,7 @@ from multiform.paths import safe_name
 from multiform.requests import Completion
 from multiform.results.exchange.exporters import exported_model, is_number
 from multiform.results.export import ending_time, json_line, to_json, write_json, write_lines
-from multiform.results.recorded import RecordedRun, results_file
+from multiform.results.recorded import RecordedRun, document_line, results_file
 from multiform.results.values import FormResult, ResultsData
 
 SCHEMA_VERSION = "0.3.0"
@@ -249,16 +249,15 @@ def _sample_lines(instances: Iterator[Mapping[str, Any]]) -> dict[str, list[dict
         line = lines.setdefault((sample_id, scorer), {})
         if not line:
             given, raw = entry["input"], [*map(str, (entry.get("output") or {}).get("raw") or [""])]
-            line |= {
-                "doc_id": int(sample_id) if sample_id.isdigit() else known,
-                "doc": json.loads(about["doc"]) if "doc" in about else {"id": sample_id, "input": given["raw"]},
-                "target": "; ".join(given["reference"]),
-                "arguments": {"gen_args_0": {"arg_0": given.get("formatted") or given["raw"], "arg_1": {}}},
-                "resps": [raw],
-                "filtered_resps": raw[:1],
-                "filter": scorer,
-                "metrics": [],
-            }
+            line |= document_line(
+                int(sample_id) if sample_id.isdigit() else known,
+                json.loads(about["doc"]) if "doc" in about else {"id": sample_id, "input": given["raw"]},
+                "; ".join(given["reference"]),
+                given.get("formatted") or given["raw"],
+                raw,
+                filter=scorer,
+                metrics=[],
+            )
             if "gold" in about:
                 line |= {"gold": json.loads(about["gold"]), "prediction": json.loads(about["prediction"])}
         name = str(about.get("metric") or "score")

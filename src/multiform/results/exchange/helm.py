@@ -10,7 +10,7 @@ from typing import Any
 
 from multiform.errors import DataError
 from multiform.results.exchange.exporters import is_number
-from multiform.results.recorded import RecordedRun, read_json, results_file
+from multiform.results.recorded import RecordedRun, document_line, failures_entry, read_json, results_file
 from multiform.statistics.estimates import mean_estimate
 
 SPEC, STATS = "run_spec.json", "stats.json"
@@ -108,19 +108,18 @@ def _read_form(folder: Path, spec: Mapping[str, Any]) -> tuple[dict[str, Any], l
             scores[f"{key}_stderr,none"] = estimate.stderr
             intervals[f"{key},none"] = [estimate.low, estimate.high]
     requests = _requests(folder)
-    failed = [
-        {"doc_id": _doc_id(id, number), "reason": reason, "retried": 0, "requests": 1}
+    failed = {
+        _doc_id(id, number): reason
         for number, (id, states) in enumerate(requests.items())
         if (reason := _failure(states)) is not None
-    ]
-    adapter = spec["adapter_spec"]
+    }
     form = {
         "results": scores,
         "intervals": intervals,
         "higher_is_better": {name: False for name in names if name in _OF_TEXTS},
         "configs": {"task": str(spec.get("name", "")).partition(":")[0], "scenario": spec["scenario_spec"]},
-        "n-shot": adapter.get("max_train_instances"),
-        "failures": {"documents": failed, "failed": len(failed)} if failed else None,
+        "n-shot": spec["adapter_spec"].get("max_train_instances"),
+        "failures": failures_entry(failed),
         "n-samples": {"original": len(by_doc), "effective": len(by_doc)},
     }
     return form, list(_lines(by_doc, requests))
@@ -182,17 +181,10 @@ def _lines(
             for state in states
             for completion in ((state.get("result") or {}).get("completions") or [{}])[:1]
         ] or [""]
-        yield {
-            "doc_id": _doc_id(id, number),
-            "doc": {"id": id, "input": (instance.get("input") or {}).get("text", "")},
-            "target": "; ".join(str((ref.get("output") or {}).get("text", "")) for ref in answers),
-            "arguments": {"gen_args_0": {"arg_0": prompts[0], "arg_1": {}}},
-            "resps": [completions],
-            "filtered_resps": completions[:1],
-            "filter": "none",
-            "metrics": [name.replace(",", ";") for name in scores],
-            **{name.replace(",", ";"): value for name, value in scores.items()},
-        }
+        named = {name.replace(",", ";"): value for name, value in scores.items()}
+        doc = {"id": id, "input": (instance.get("input") or {}).get("text", "")}
+        target = "; ".join(str((ref.get("output") or {}).get("text", "")) for ref in answers)
+        yield document_line(_doc_id(id, number), doc, target, prompts[0], completions, metrics=[*named], **named)
 
 
 def _prompt(request: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from multiform.paths import open_file, safe_name
 from multiform.requests import Completion, GenerationRequest
 from multiform.results.exchange.exporters import exported_model, is_number
 from multiform.results.export import ending_time, to_json, write_json
-from multiform.results.recorded import OF_FORMS, RecordedRun, results_file
+from multiform.results.recorded import OF_FORMS, RecordedRun, document_line, failures_entry, results_file
 from multiform.results.samples import sample_line
 from multiform.results.values import FailedDoc, FormResult, ResultsData
 
@@ -213,17 +213,14 @@ def _foreign_form(log: Mapping[str, Any], lines: list[dict[str, Any]]) -> dict[s
                 scores[f"{key},none"] = value
                 if name in ("accuracy", "mean") and is_number(error):
                     scores[f"{key}_stderr,none"] = error
-    failed = [
-        {"doc_id": number, "reason": sample["error"].get("message", ""), "retried": 0, "requests": 1}
-        for number, sample in enumerate(log.get("samples") or ())
-        if sample.get("error")
-    ]
+    samples = enumerate(log.get("samples") or ())
+    failed = {number: sample["error"].get("message", "") for number, sample in samples if sample.get("error")}
     dataset = log["eval"].get("dataset") or {}
     return {
         "results": scores,
         "configs": {"task": log["eval"]["task"], "dataset_path": dataset.get("name") or dataset.get("location")},
         "versions": log["eval"].get("task_version"),
-        "failures": {"documents": failed, "failed": len(failed)} if failed else None,
+        "failures": failures_entry(failed),
         "n-samples": {"original": n, "effective": n},
     }
 
@@ -239,19 +236,18 @@ def _lines(log: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         names = list(dict.fromkeys(name for _, sample in epochs for name in sample.get("scores") or ()))
         values = {name: _values(name, [sample for _, sample in epochs]) for name in names}
         means = {name: sum(found) / len(found) for name, found in values.items() if found}
-        prompt = _text(first["input"])
-        yield {
-            "doc_id": first["id"] if isinstance(first["id"], int) else number,
-            "doc": {"id": first["id"], "input": prompt},
-            "target": _text(first.get("target")),
-            "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {}}},
-            "resps": [[_completion(sample) for _, sample in epochs]],
-            "filtered_resps": [_completion(sample) for _, sample in epochs],
-            "filter": "none",
-            "prediction": next((s.get("answer") for s in (first.get("scores") or {}).values()), None),
-            "metrics": list(means),
+        prompt, completions = _text(first["input"]), [_completion(sample) for _, sample in epochs]
+        yield document_line(
+            first["id"] if isinstance(first["id"], int) else number,
+            {"id": first["id"], "input": prompt},
+            _text(first.get("target")),
+            prompt,
+            completions,
+            filtered_resps=completions,
+            prediction=next((s.get("answer") for s in (first.get("scores") or {}).values()), None),
+            metrics=list(means),
             **means,
-        }
+        )
 
 
 def _values(name: str, samples: list[Mapping[str, Any]]) -> list[float]:
