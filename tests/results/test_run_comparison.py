@@ -147,7 +147,7 @@ def test_two_runs_are_compared_over_their_wordings(tmp_path: Path, capsys: pytes
     (change,) = compare_wordings(first, second)
     scores = [[results[form]["acc"] for form in results] for results in (first, second)]
     assert change.population.mean.value == pytest.approx(np.mean(scores[1]) - np.mean(scores[0]))
-    assert 0 <= change.population.reversal() <= 0.5
+    assert 0 <= change.reversal <= 0.5
     first.save(tmp_path / "a")
     second.save(tmp_path / "b")
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0

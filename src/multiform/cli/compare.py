@@ -108,7 +108,7 @@ def _wording_line(entry: WordingChange) -> str:
     return (
         f"{entry.name}: over {entry.population.wordings} wordings B − A is {entry.population.mean.value:+.4f} "
         f"({low:+.4f} to {high:+.4f}) in {entry.metric}; another wording reverses the order of the two runs with "
-        f"probability {entry.population.reversal():.2f}"
+        f"probability {entry.reversal:.2f}"
     )
 
 

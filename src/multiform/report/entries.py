@@ -134,7 +134,7 @@ def wording_entries(runs: Sequence[Results], labels: Sequence[str]) -> list[dict
             "label": f"{second_label} − {first_label}",
             "name": change.name,
             "metric": change.metric,
-            "reversal": change.population.reversal(),
+            "reversal": change.reversal,
             **_population_numbers(change.population),
         }
         for (first, first_label), (second, second_label) in pairs

@@ -135,6 +135,8 @@ class WordingChange:
     name: str
     metric: str
     population: WordingPopulation
+    #: How probably the order of the two runs reverses under another wording.
+    reversal: float
 
 
 def compare_wordings(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[WordingChange]:
@@ -153,7 +155,8 @@ def compare_wordings(first: ResultsData, second: ResultsData, *, metric: str | N
         if (table := shared_scores(columns)) is not None:
             differences = table.of(table.values[:, 1::2] - table.values[:, ::2])
             population = wording_population(form_means(differences))
-            changes.append(WordingChange(name=f"{task}@{label}", metric=columns[0].metric, population=population))
+            about: dict[str, Any] = {"name": f"{task}@{label}", "metric": columns[0].metric}
+            changes.append(WordingChange(**about, population=population, reversal=population.reversal()))
     return changes
 
 
