@@ -109,13 +109,13 @@ class Runs:
             if known is None or known.problem is not None:
                 while len(self._reports) >= _REPORTS:
                     self._reports.pop(next(iter(self._reports)))
-                runs = [self._load_run(files[key]) for key in keys]
+                runs = [
+                    self._live_run(file).to_recorded_run() if file.name.startswith(_STATE) else recorded_run(file)
+                    for file in map(files.__getitem__, keys)
+                ]
                 tasks = dict.fromkeys(name.partition("@")[0] for run in runs for name in run.forms)
                 known = self._reports[stamp] = StreamedReport(runs, ", ".join(tasks)[:80])
             return known
-
-    def _load_run(self, file: Path) -> RecordedRun:
-        return self._live_run(file).to_recorded_run() if file.name.startswith(_STATE) else recorded_run(file)
 
     def _live_run(self, state_file: Path) -> LiveRun:
         return self._live.setdefault(state_file, LiveRun(state_file))

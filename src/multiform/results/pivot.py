@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from multiform.results.values import FormResult, GroupResult, ResultsData, direction_words
-from multiform.statistics.estimates import ALPHA
+from multiform.statistics.estimates import ALPHA, Estimate
 from multiform.terminal import latex_text, one_line
 
 if TYPE_CHECKING:
@@ -34,10 +34,9 @@ class PivotRow:
 
     name: str
     n: str
-    #: The score of each form, with a mark on the best; empty where there is none.
-    scores: Sequence[str]
-    #: The standard error of each score; empty where there is none.
-    errors: Sequence[str]
+    #: The score of each form, or None, and whether it cannot be told from the best.
+    scores: Sequence[Estimate | None]
+    best: Sequence[bool]
     #: How much better the best form is than the worst, with interval and p value: a line for each kind of scoring.
     differences: Sequence[str]
 
@@ -55,11 +54,11 @@ class Pivot:
 
     def cells(self, row: PivotRow) -> list[str]:
         """The scores of a row with their standard errors, aligned whether they are marked or not."""
-        blank = " " if any(score.endswith(BEST) for line in self.rows for score in line.scores) else ""
+        blank = " " if any(any(line.best) for line in self.rows) else ""
         cells = []
-        for score, error in zip(row.scores, row.errors, strict=True):
-            mark = BEST if score.endswith(BEST) else blank
-            cells.append(f"{score.removesuffix(BEST)}{f' ± {error}' if error else ''}{mark}" if score else "")
+        for score, is_best in zip(row.scores, row.best, strict=True):
+            error = "" if score is None or score.stderr is None else f" ± {score.stderr:.3f}"
+            cells.append("" if score is None else f"{score.value:.4f}{error}{BEST if is_best else blank}")
         return cells
 
 
@@ -90,7 +89,7 @@ def pivot(results: ResultsData, *, turned: bool | None = None) -> Pivot:
         turned=turned,
         notes=[
             *legend,
-            *([LEGEND] if any(score.endswith(BEST) for row in rows for score in row.scores) else []),
+            *([LEGEND] if any(any(row.best) for row in rows) else []),
             *([SPREAD_LEGEND] if any(row.differences for row in rows) else []),
             *(
                 f"{entry.name}: the group has no score; see --table long"
@@ -130,15 +129,9 @@ def _label(entry: FormResult | GroupResult) -> str:
 def _row(
     members: Sequence[FormResult | GroupResult], labels: Sequence[str], comparisons: Sequence[FormComparison]
 ) -> PivotRow:
-    by_label = {_label(entry): entry for entry in members}
+    by_label = {_label(entry): entry for entry in members if entry.estimates}
+    entries = [by_label.get(label) for label in labels]
     best = {name for comparison in comparisons for name in best_forms(comparison)}
-    scores, errors = [], []
-    for label in labels:
-        entry = by_label.get(label)
-        estimate = entry.score if entry is not None and entry.estimates else None
-        value = "" if estimate is None else f"{estimate.value:.4f}"
-        scores.append(value + (BEST if entry is not None and entry.name in best else ""))
-        errors.append("" if estimate is None or estimate.stderr is None else f"{estimate.stderr:.3f}")
     counts = dict.fromkeys(str(entry.score.n) for entry in members if entry.estimates)
     compared = [(comparison.scoring, spread) for comparison in comparisons if (spread := comparison.spread) is not None]
     differences = [
@@ -150,7 +143,13 @@ def _row(
     first = members[0]
     name = first.alias.partition("@")[0] if isinstance(first, FormResult) else first.path
     tasks = f" ({len(first.forms)} tasks)" if isinstance(first, GroupResult) else ""
-    return PivotRow(name=name + tasks, n="/".join(counts), scores=scores, errors=errors, differences=differences)
+    return PivotRow(
+        name=name + tasks,
+        n="/".join(counts),
+        scores=[None if entry is None else entry.score for entry in entries],
+        best=[entry is not None and entry.name in best for entry in entries],
+        differences=differences,
+    )
 
 
 def best_forms(comparison: FormComparison) -> list[str]:
@@ -263,7 +262,8 @@ def latex(results: ResultsData) -> str:
     lines += [" & ".join(row) + r" \\" for row in (heads, metrics)]
     lines.append(r"\midrule")
     for row in table.rows:
-        scores = [rf"\textbf{{{score.removesuffix(BEST)}}}" if score.endswith(BEST) else score for score in row.scores]
+        values = ["" if score is None else f"{score.value:.4f}" for score in row.scores]
+        scores = [rf"\textbf{{{text}}}" if is_best else text for text, is_best in zip(values, row.best, strict=True)]
         cells = [latex_text(row.name), row.n, *scores, *(["; ".join(row.differences)] if columns.endswith("l") else [])]
         lines.append(" & ".join(cells) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
