@@ -135,7 +135,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.FORBIDDEN, "text/plain", "this page is for browsers on this machine")
             return
         token = query.pop("token", None)
-        if not self._is_token(token or self._cookie()):
+        known = (token or self._cookie()).encode(errors="replace")
+        if not hmac.compare_digest(known, self.server.token.encode()):
             self._send(HTTPStatus.FORBIDDEN, "text/plain", "open the address that `multiform view` has printed")
             return
         if token is not None and address.path in ("/", "/report"):  # the cookie takes its place in the address bar
@@ -186,9 +187,6 @@ class _Handler(BaseHTTPRequestHandler):
             case "/api/picture":
                 return _json({"picture": runs.report(keys).picture(query.get("sha256", ""))})
         raise UnknownPageError(path)
-
-    def _is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(errors="replace"), self.server.token.encode())
 
     def _cookie(self) -> str:
         """The token in the request's cookie; empty where there is none."""

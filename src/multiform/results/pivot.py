@@ -62,11 +62,6 @@ class Pivot:
         return cells
 
 
-def has_several_forms(results: ResultsData) -> bool:
-    """Whether any task was run under more than one form, so that there is something to compare."""
-    return len({form.task for form in results.forms}) < len(results.forms)
-
-
 def pivot(results: ResultsData, *, turned: bool | None = None) -> Pivot:
     """Arrange the first score of every form; the tasks of a group with scores are folded into one row.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from multiform.errors import UsageError, excerpt
 from multiform.results.export import SCORE_COLUMNS, frame_rows
 from multiform.results.notes import form_notes, result_notes
-from multiform.results.pivot import Pivot, has_several_forms, latex, pivot
+from multiform.results.pivot import Pivot, latex, pivot
 from multiform.results.values import FormResult, GroupResult, ResultsData, metric_label
 from multiform.terminal import csv_cell, markdown_text, visible
 
@@ -42,8 +42,8 @@ _SHORTEST_NAME, _SHORTEST_METRIC = 12, 16
 
 
 def default_style(results: ResultsData) -> TableStyle:
-    """The pivot where tasks have several forms, else a row for each metric of each task."""
-    return "pivot" if has_several_forms(results) else "long"
+    """The pivot where tasks have several forms, which it compares, else a row for each metric of each task."""
+    return "pivot" if len({form.task for form in results.forms}) < len(results.forms) else "long"
 
 
 def table_text(results: ResultsData, style: str | None = None, *, width: int | None = None, color: bool = False) -> str:
@@ -311,7 +311,9 @@ def make_table(result_dict: Mapping[str, Any], column: str = "results", sort_res
     order = _depths(result_dict.get("group_subtasks", {}), list(result_dict[column]))
     names = sorted(result_dict[column]) if sort_results else order
     rows = [row for name in names for row in _rows(name, order.get(name, 0), result_dict, column)]
-    return _markdown(headers, rows)
+    # A column of numbers stands to the right, with as many decimals as its longest number needs.
+    columns = [_column(header, [markdown_text(row[index]) for row in rows]) for index, header in enumerate(headers)]
+    return "".join(f"|{'|'.join(line)}|\n" for line in zip(*columns, strict=True))
 
 
 def _depths(groups: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, int]:
@@ -351,12 +353,6 @@ def _score(value: Any) -> str:
     if value == "N/A":
         return "   N/A"
     return f"{value:.4f}" if isinstance(value, float) else str(value)
-
-
-def _markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The table; a column of numbers stands to the right, with as many decimals as its longest number needs."""
-    columns = [_column(header, [markdown_text(row[index]) for row in rows]) for index, header in enumerate(headers)]
-    return "".join(f"|{'|'.join(line)}|\n" for line in zip(*columns, strict=True))
 
 
 def _column(header: str, cells: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import logging
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -129,8 +130,7 @@ class MlflowTracker:
         self._steps += 1
         now = int(time.time() * 1000)
         # MLflow takes letters, digits and a few signs.
-        names = {key: "".join(c if c.isalnum() or c in "_-./ " else "." for c in key) for key in scores}
-        metrics = [Metric(names[key], value, now, self._steps) for key, value in scores.items()]
+        metrics = [Metric(re.sub(r"[^\w./ -]", ".", key), value, now, self._steps) for key, value in scores.items()]
         for start in range(0, len(metrics), _MLFLOW_METRICS):
             self._client.log_batch(self._run_id, metrics=metrics[start : start + _MLFLOW_METRICS])
 
