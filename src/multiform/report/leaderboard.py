@@ -91,7 +91,7 @@ class Leaderboard:
         column = self._columns[form]
         if len(column) < 2:
             return None
-        best = max(column, key=lambda model: _signed_score(column[model]))
+        best = max(column, key=lambda model: column[model].signed_score)
         pairs = math.comb(len(column), 2)
         return {model for model in column if model == best or not self._differ(best, model, form, comparisons=pairs)}
 
@@ -112,7 +112,7 @@ class Leaderboard:
         leads: dict[tuple[str, str], Leads] = {}
         for form, column in self._columns.items():
             if first in column and second in column and _kind(column[first]) == _kind(column[second]):
-                lead = _signed_score(column[first]) - _signed_score(column[second])
+                lead = column[first].signed_score - column[second].signed_score
                 leads.setdefault(_kind(column[first]), {})[form] = lead
         return leads
 
@@ -135,7 +135,7 @@ class Leaderboard:
         for (form, first), (other, second) in combinations(self._columns.items(), 2):
             shared = [model for model in first if model in second and _kind(first[model]) == _kind(second[model])]
             if len(shared) >= 3:
-                tau = kendall_tau(*([_signed_score(column[model]) for model in shared] for column in (first, second)))
+                tau = kendall_tau(*([column[model].signed_score for model in shared] for column in (first, second)))
                 number = tau if math.isfinite(tau) else None
                 yield {"form": form, "other": other, "models": len(shared), "tau": number}
 
@@ -224,11 +224,6 @@ def score_cell(entry: Entry) -> dict[str, Any]:
     """The first score of a form or group, as pages show it."""
     about = {"task": entry.base, "metric": entry.metric, "n": entry.n, "higher": entry.higher}
     return {**about, **entry.score.numbers()}
-
-
-def _signed_score(entry: Entry) -> float:
-    """The score, such that more is better."""
-    return entry.score.value if entry.higher else -entry.score.value
 
 
 def _kind(entry: Entry) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from multiform.results.groups import dataset_interval
 from multiform.results.judging import judging_notes
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.provenance import usage_words
-from multiform.results.values import FormResult, GroupResult, ResultsData
+from multiform.results.values import FormResult, GroupResult, ResultsData, metric_kind
 from multiform.statistics.estimates import ALPHA, LEVEL, STOPPED_LEVEL
 from multiform.terminal import duration
 
@@ -123,15 +123,15 @@ def result_notes(results: ResultsData) -> list[str]:
 
 
 def _control_notes(results: ResultsData) -> Iterator[str]:
-    """The scores of controls, which no comparison has, beside the best of the other forms of the same task."""
-    for control in results.forms:
-        if not control.control or not control.estimates:
-            continue
-        others = [form for form in results.forms if form.task == control.task and not form.control and form.estimates]
-        best = max(others, key=lambda form: form.score.value, default=None)
+    """The scores of controls, which no comparison has, beside the best score of that kind under a form of the task."""
+    scored = [form for form in results.forms if form.has_score]
+    for control in (form for form in scored if form.control):
+        kind = control.task, metric_kind(control.metric)
+        others = [form for form in scored if not form.control and (form.task, metric_kind(form.metric)) == kind]
+        best = max(others, key=lambda form: form.signed_score, default=None)
         beside = "" if best is None else f"; {best.name} scores {best.score.value:.4f}"
-        scored = f"{control.score.value:.4f} ({control.score.interval_text()})"
-        yield f"{control.name}: a control, outside of comparisons: it scores {scored}{beside}"
+        score = f"{control.score.value:.4f} ({control.score.interval_text()})"
+        yield f"{control.name}: a control, outside of comparisons: it scores {score}{beside}"
 
 
 def _thought_notes(results: ResultsData) -> Iterator[str]:

@@ -87,6 +87,11 @@ class ScoredEntry:
         return bool(self.higher_is_better.get(self.metric, True))
 
     @property
+    def signed_score(self) -> float:
+        """The value of the first metric, with the sign with which more is better."""
+        return self.score.value if self.higher else -self.score.value
+
+    @property
     def has_score(self) -> bool:
         """Whether the first metric has a value; what --predict_only writes instead of one is none."""
         return bool(self.estimates) and self.metric != "bypass" and math.isfinite(self.score.value)
