@@ -21,7 +21,7 @@ from multiform.forms import ScoredSample
 from multiform.hashing import sha256
 from multiform.report.page import BLOCK, ReportParts
 from multiform.report.sample import Question, sample_entry, with_questions
-from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, RollingRequest
+from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
 from multiform.results.compare import compare_forms
 from multiform.results.export import compact_json
 from multiform.results.extraction import ReadAnswer, read_answer, summarize_answers
@@ -186,8 +186,9 @@ class _Shrinking:
             document["document"] = sha256(json.dumps(dict(scored.doc), sort_keys=True, default=str))[:16]
         if sample.instances and (self._with_documents or scored.endings):
             first, prompt = sample.instances[0].request, sha256(sample.prompt)[:16]
-            is_generated = isinstance(first, GenerationRequest)
-            request = GenerationRequest(prompt, first.options) if is_generated else RollingRequest(prompt)
+            request: Request = RollingRequest(prompt)
+            if isinstance(first, GenerationRequest):
+                request = GenerationRequest(prompt, first.options)
             instances = (Instance(scored.doc_id, 0, request),)
         names = ("choices", "texts", "labels", "references", "gold", "permutation", "target")
         shared = {name: self._one(name, getattr(sample, name)) for name in names}

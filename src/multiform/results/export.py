@@ -91,8 +91,9 @@ def ending_time(results: ResultsData) -> datetime:
     """When the run ended; lm-eval's files say when it began. Now, if the file of another tool has no date."""
     date = results.provenance.get("date_iso") or results.provenance.get("date")
     with suppress(ValueError, OverflowError, OSError):
-        is_seconds = isinstance(date, int | float)
-        return (datetime.fromtimestamp(date) if is_seconds else datetime.fromisoformat(str(date))).astimezone()
+        if isinstance(date, int | float):
+            return datetime.fromtimestamp(date).astimezone()
+        return datetime.fromisoformat(str(date)).astimezone()
     return datetime.now().astimezone()
 
 

@@ -33,6 +33,7 @@ class LanguageSpread:
     metric: str
     #: The score of each language, the highest first; a language with several scripts has one for each.
     scores: Mapping[str, Estimate]
+    higher_is_better: bool
     #: The highest minus the lowest score; its interval allows for picking them only where documents are paired.
     spread: Estimate
     #: How often the spread would be as large if all languages were equally easy; None without pairs.
@@ -82,7 +83,14 @@ def _spread_of_group(group: GroupResult, forms: Sequence[FormResult]) -> Languag
         found = spread_of(form_means(table))
         spread, p, paired = found.spread, found.p, len(table.values)
     return LanguageSpread(
-        name=group.name, metric=key.partition(",")[0], scores=scores, spread=spread, p=p, paired=paired, how=how
+        name=group.name,
+        metric=forms[0].metric,
+        scores=scores,
+        higher_is_better=forms[0].higher,
+        spread=spread,
+        p=p,
+        paired=paired,
+        how=how,
     )
 
 
