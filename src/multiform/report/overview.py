@@ -160,7 +160,7 @@ def _facts(results: Results) -> Iterator[dict[str, str]]:
 def _language_facts(results: Results) -> Iterator[dict[str, str]]:
     """How far the languages of each group lie apart."""
     for spread in language_spreads(results):
-        best, *_, worst = spread.scores if spread.higher_is_better else reversed(spread.scores)
+        best, *_, worst = list(spread.scores)[:: 1 if spread.higher_is_better else -1]
         pairs = "unpaired" if spread.p is None else f"{p_words(spread.p)}, paired on {spread.paired} rows"
         words = f"({best} − {worst}, {len(spread.scores)} languages of {spread.name}, {pairs})"
         interval = spread.spread.interval_text()

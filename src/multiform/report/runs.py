@@ -34,7 +34,7 @@ from multiform.statistics.estimates import Estimate, mean_estimate
 Stamp = tuple[int, int] | None
 #: How many reports stay in memory.
 _REPORTS = 3
-#: The begin of the name of a run's state.
+#: The prefix of the name of the file with a run's state.
 _STATE = "run_"
 
 

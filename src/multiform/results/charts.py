@@ -102,24 +102,24 @@ def shorten_names(chart: ChartSpec, results: ResultsData) -> tuple[ChartSpec, li
     text = str(chart.to_dict())
     shorts = {label: short for label, short in short_formats(results.forms).items() if label != short and label in text}
 
-    def replace_labels(text: str) -> str:
-        for label in sorted(shorts, key=len, reverse=True):
-            text = text.replace(label, shorts[label])
-        return text
-
-    def names(known: Sequence[str] | None) -> Sequence[str] | None:
-        return None if known is None else [replace_labels(name) for name in known]
+    def shorten(value: Any) -> Any:
+        """A text, or the texts in a row or list, with the longest labels replaced first."""
+        if isinstance(value, Mapping):
+            return {key: shorten(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [shorten(item) for item in value]
+        for label in sorted(shorts, key=len, reverse=True) if isinstance(value, str) else ():
+            value = value.replace(label, shorts[label])
+        return value
 
     panels = [
         replace(
             panel,
-            title=panel.title and replace_labels(panel.title),
-            x=replace(panel.x, names=names(panel.x.names)),
-            y=replace(panel.y, names=names(panel.y.names)),
-            domain=names(panel.domain),
-            rows=[
-                {key: replace_labels(v) if isinstance(v, str) else v for key, v in row.items()} for row in panel.rows
-            ],
+            title=shorten(panel.title),
+            x=replace(panel.x, names=shorten(panel.x.names)),
+            y=replace(panel.y, names=shorten(panel.y.names)),
+            domain=shorten(panel.domain),
+            rows=shorten(panel.rows),
         )
         for panel in chart.panels
     ]

@@ -1,4 +1,4 @@
-"""ResultsData as files and data frames: lm-eval's JSON and samples files, Parquet, and pandas."""
+"""Results as files and data frames: lm-eval's JSON and samples files, Parquet, and pandas."""
 
 from __future__ import annotations
 

@@ -196,21 +196,13 @@ def _reference_form(entry: _Accuracy, num_fewshot: Any, limit: Any) -> FormResul
         name=name,
         task=name.partition("@")[0],
         alias=name,
-        identity="",
-        version=None,
         num_fewshot=num_fewshot,
         total_docs=int(limit) if limit is not None and limit >= 1 else 0,
         # No error of its own: the file says what the score is, not how sure it is.
         estimates={
             metric["name"]: Estimate(value=float(metric["value"]), n=_EXACT, stderr=0.0) for metric in entry["metrics"]
         },
-        higher_is_better={},
-        config={},
-        mapping={},
-        format=None,
         format_label=name.partition("@")[2] or None,
-        overridden=(),
-        samples=(),
     )
 
 

@@ -80,8 +80,8 @@ def _spread_of_group(group: GroupResult, forms: Sequence[FormResult]) -> Languag
         from multiform.statistics.differences import spread_of
         from multiform.statistics.means import form_means
 
-        found = spread_of(form_means(table))
-        spread, p, paired = found.spread, found.p, len(table.values)
+        difference = spread_of(form_means(table))
+        spread, p, paired = difference.spread, difference.p, len(table.values)
     return LanguageSpread(
         name=group.name,
         metric=forms[0].metric,

@@ -19,7 +19,7 @@ from multiform.statistics.estimates import Estimate, recorded_estimate
 
 T = TypeVar("T")
 
-#: The begin of the name of the results of a run that was not finished.
+#: The prefix of the name of the results file of a run that did not finish.
 PARTIAL = "partial_results_"
 #: What code raises on files of any content.
 MALFORMED = (

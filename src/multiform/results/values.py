@@ -54,11 +54,12 @@ class ScoredEntry:
     #: What results are keyed by.
     name: str
     alias: str
-    version: Any
-    #: The number of few-shot examples as shown, which the task's metadata may override.
-    num_fewshot: Any
     estimates: Mapping[str, Estimate]
-    higher_is_better: Mapping[str, bool]
+    #: By metric; more is better where nothing is said.
+    higher_is_better: Mapping[str, bool] = field(default_factory=dict)
+    version: Any = None
+    #: The number of few-shot examples as shown, which the task's metadata may override.
+    num_fewshot: Any = None
     #: The lowest and highest value that a score can have, whatever the failed documents would have got.
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -113,18 +114,18 @@ class FormResult(ScoredEntry):
     """The scores and samples of one form: a task under one format."""
 
     task: str
-    #: Short hash of the resolved format, few-shot setting and overrides.
-    identity: str
-    total_docs: int
+    #: Short hash of the resolved format, few-shot setting and overrides; empty where it is not known.
+    identity: str = ""
+    total_docs: int = 0
     #: The task's configuration with the exact templates of its prompts.
-    config: Mapping[str, Any]
+    config: Mapping[str, Any] = field(default_factory=dict)
     #: The fields of the question, choices and answer, before any format.
-    mapping: Mapping[str, Any]
-    format: Mapping[str, Any] | None
+    mapping: Mapping[str, Any] = field(default_factory=dict)
+    format: Mapping[str, Any] | None = None
     #: The name of the format after ``@``, or in the task's `formats`.
-    format_label: str | None
-    overridden: Sequence[str]
-    samples: Sequence[ScoredSample]
+    format_label: str | None = None
+    overridden: Sequence[str] = ()
+    samples: Sequence[ScoredSample] = ()
     #: The column whose equal values make documents dependent, such as the passage of several questions.
     cluster: str | None = None
     #: The documents whose requests failed.

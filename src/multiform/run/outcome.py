@@ -19,7 +19,7 @@ from multiform.paths import safe_name
 from multiform.results import FormResult, Results
 from multiform.results.export import output_folder, write_results
 from multiform.results.groups import group_results, with_intervals
-from multiform.results.judging import CALIBRATED, HumanLabels, judge_calibration, judging_entry
+from multiform.results.judging import CALIBRATED, HumanLabel, attach_labels, judge_calibration, judging_entry
 from multiform.results.provenance import described_config, model_name, provenance
 from multiform.results.values import FailedDoc
 from multiform.run.journal import Journal
@@ -296,7 +296,7 @@ def form_result(
     arguments: Mapping[str, Any],
     contaminated: set[int] | None = None,
     count: bool = False,
-    labels: HumanLabels | None = None,
+    labels: Sequence[HumanLabel] | None = None,
     iterations: int,
 ) -> FormResult:
     """The scores of a form; their standard errors are bootstrapped in `iterations` draws.
@@ -314,7 +314,7 @@ def form_result(
         clean = form.estimates([doc for doc in scored if doc.doc_id not in contaminated], iterations)
         estimates |= {key.replace(",", "_decontaminate,", 1): estimate for key, estimate in clean.items()}
     if labels is not None:
-        scored = labels.attach(form, scored)
+        scored = attach_labels(labels, form, scored)
         for scorer in form.scoring.scorers:
             powered = judge_calibration(scored, scorer.name, name=form.name, cluster=form.cluster)
             estimates |= {} if powered is None else {f"{CALIBRATED},{scorer.name}": powered.mean}

@@ -63,10 +63,10 @@ def read_helm_run(file: Path) -> RecordedRun | None:
     forms: dict[str, dict[str, Any]] = {}
     lines: dict[str, list[dict[str, Any]]] = {}
     for folder in folders:
-        own = read_json(folder / SPEC)
-        if is_helm_run(own) and _model(own) == _model(spec):
-            name = _form_name(str(own.get("name") or folder.name))
-            forms[name], lines[name] = _read_form(folder, own)
+        scenario = read_json(folder / SPEC)
+        if is_helm_run(scenario) and _model(scenario) == _model(spec):
+            name = _form_name(str(scenario.get("name") or folder.name))
+            forms[name], lines[name] = _read_form(folder, scenario)
     date = datetime.fromtimestamp(file.stat().st_mtime).isoformat()
     return RecordedRun(file, results_file(forms, model=_model(spec), date=date, source="helm"), lines)
 
@@ -133,7 +133,7 @@ def _is_plain(name: Mapping[str, Any]) -> bool:
 def _values(folder: Path, split: str | None, names: Sequence[str]) -> dict[str, dict[str, float]]:
     """The scores of each document by its id; with several draws of few-shot examples, their means."""
     file = folder / "per_instance_stats.json"
-    found: dict[str, dict[str, list[float]]] = {}
+    by_doc: dict[str, dict[str, list[float]]] = {}
     for entry in read_json(file) if file.is_file() else ():
         if entry.get("perturbation"):
             continue
@@ -141,8 +141,8 @@ def _values(folder: Path, split: str | None, names: Sequence[str]) -> dict[str, 
             about = stat["name"]
             if about["name"] in names and about.get("split", split) == split and _is_plain(about) and stat["count"]:
                 value = stat.get("mean", stat["sum"] / stat["count"])
-                found.setdefault(str(entry["instance_id"]), {}).setdefault(about["name"], []).append(float(value))
-    return {id: {name: sum(values) / len(values) for name, values in scores.items()} for id, scores in found.items()}
+                by_doc.setdefault(str(entry["instance_id"]), {}).setdefault(about["name"], []).append(float(value))
+    return {id: {name: sum(values) / len(values) for name, values in scores.items()} for id, scores in by_doc.items()}
 
 
 def _requests(folder: Path) -> dict[str, list[Mapping[str, Any]]]:

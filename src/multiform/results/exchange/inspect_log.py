@@ -181,20 +181,18 @@ def read_inspect_logs(logs: list[dict[str, Any]], file: Path) -> RecordedRun:
     lines: dict[str, list[dict[str, Any]]] = {}
     for log in logs:
         spec = log["eval"]
-        own = ((spec.get("metadata") or {}).get("multiform") or {}).get("form")
+        ours = (spec.get("metadata") or {}).get("multiform") or {}
         name = str(spec["task"])
-        if own:
+        if ours.get("form"):
             lines[name] = [line for sample in log.get("samples") or () for line in sample["metadata"]["multiform"]]
-            forms[name] = own
+            forms[name] = ours["form"]
         else:
             lines[name] = list(_lines(log))
             forms[name] = _foreign_form(log, lines[name])
-    spec = logs[-1]["eval"]
-    own_about = (spec.get("metadata") or {}).get("multiform") or {}
     states = {value: key for key, value in _STATUS.items()}
     statuses = [states.get(log["status"], "failed") for log in logs]
     status = next((status for status in statuses if status != "complete"), "complete")
-    model = str(own_about.get("model") or spec["model"])
+    model = str(ours.get("model") or spec["model"])
     results = results_file(forms, model=model, date=str(spec["created"]), source="inspect", status=status)
     return RecordedRun(file, results, lines)
 
