@@ -21,10 +21,12 @@ from multiform.requests import Completion, LLOutput
 from multiform.results.extraction import extraction_of
 from multiform.results.notes import failures_of
 from multiform.results.samples import Sidecars, choices_and_labels, sample_lines, task_hash
-from multiform.results.values import FormResult, GroupResult, ResultsData
+from multiform.results.values import FormResult, ResultsData
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from multiform.results.form_comparison import FormComparison
 
 #: Line separators that JSON does not escape, but `str.splitlines` and others split at.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
@@ -35,16 +37,18 @@ _DATA_URLS = ("data:image/", "data:audio/")
 
 def to_json(results: ResultsData) -> dict[str, Any]:
     """The results as the JSON object that lm-eval writes; docs/results.md lists the keys that Multiform adds."""
-    forms, groups = results.forms, results.groups
-    scored = [group for group in groups if group.estimates]
-    all_results: list[FormResult | GroupResult] = [*forms, *groups]
-    by_name = sorted(all_results, key=lambda entry: entry.name)
+    from multiform.results.languages import language_spreads
+
+    forms, entries = results.forms, results.entries
+    scored = [group for group in results.groups if group.estimates]
+    by_name = sorted(entries, key=lambda entry: entry.name)
+    spreads = {spread.name: spread.to_dict() for spread in language_spreads(results)}
     about = list(results.provenance.items())
     model = next((i for i, (key, _) in enumerate(about) if key == "model_source"), len(about))
     return {
-        "results": {entry.name: entry.scores() for entry in all_results},
+        "results": {entry.name: entry.scores() for entry in entries},
         **({"groups": {group.name: group.scores() for group in scored}} if scored else {}),
-        "group_subtasks": {group.name: list(group.members) for group in groups},
+        "group_subtasks": {group.name: list(group.members) for group in results.groups},
         "configs": {form.name: dict(form.config) for form in sorted(forms, key=lambda form: form.name)},
         "versions": {entry.name: entry.version for entry in by_name},
         "n-shot": {entry.name: entry.num_fewshot for entry in by_name},
@@ -56,13 +60,14 @@ def to_json(results: ResultsData) -> dict[str, Any]:
         **dict(about[model:]),
         "intervals": {
             entry.name: {key: [estimate.low, estimate.high] for key, estimate in entry.estimates.items()}
-            for entry in all_results
+            for entry in entries
         },
         "forms": {form.name: _form(form) for form in forms},
         **({"weight_by_size": {group.name: group.weight_by_size for group in scored}} if scored else {}),
-        **_comparisons(results),
+        **({"across_forms": _across_forms(results.comparisons)} if results.comparisons else {}),
+        **({"across_languages": spreads} if spreads else {}),
         "status": results.status,
-        "failures": {entry.name: failures_of(entry) for entry in all_results if entry.failed},
+        "failures": {entry.name: failures_of(entry) for entry in entries if entry.failed},
     }
 
 
@@ -181,18 +186,15 @@ def _replacing(path: Path, chunks: Iterable[str]) -> Iterator[None]:
         yield
 
 
-def _comparisons(results: ResultsData) -> dict[str, Any]:
-    """The comparisons of forms, and the spread over languages of each group that has several."""
-    from multiform.results.languages import language_spreads
-
-    across: dict[str, Any] = {}
-    if results.comparisons:
-        from multiform.results.form_comparison import by_name  # which needs numpy
-
-        across["across_forms"] = by_name(results.comparisons)
-    if spreads := language_spreads(results):
-        across["across_languages"] = {spread.name: spread.to_dict() for spread in spreads}
-    return across
+def _across_forms(comparisons: Sequence[FormComparison]) -> Mapping[str, dict[str, Any]]:
+    """For each task and group, the metrics by which its forms were compared."""
+    nested: dict[str, dict[str, Any]] = {}
+    for comparison in comparisons:
+        by_metric = nested.setdefault(comparison.name, {})
+        # Two kinds of scoring may have the metric of one name.
+        taken = comparison.metric in by_metric
+        by_metric[f"{comparison.metric} ({comparison.scoring})" if taken else comparison.metric] = comparison.to_dict()
+    return nested
 
 
 def _form(form: FormResult) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -179,14 +178,3 @@ class FormComparison:
             "interquartile_range": spread.interquartile_range,
             **({} if variance is None else {"variance": {"total": variance.total, "shares": variance.shares} | split}),
         }
-
-
-def by_name(comparisons: Sequence[FormComparison]) -> Mapping[str, dict[str, Any]]:
-    """The comparisons as JSON: for each task and group, the metrics by which its forms were compared."""
-    nested: dict[str, dict[str, Any]] = {}
-    for comparison in comparisons:
-        by_metric = nested.setdefault(comparison.name, {})
-        # Two kinds of scoring may have the metric of one name.
-        taken = comparison.metric in by_metric
-        by_metric[f"{comparison.metric} ({comparison.scoring})" if taken else comparison.metric] = comparison.to_dict()
-    return nested
