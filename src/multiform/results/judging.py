@@ -46,11 +46,11 @@ def judging_entry(usage: Mapping[str, JudgeUsage], forms: Sequence[FormResult], 
         if f"{CALIBRATED},{scorer}" in form.estimates
         and (powered := judge_calibration(form.samples, scorer, name=form.name, cluster=form.cluster)) is not None
     }
+    measured = {form.name: {name: _self_preference(form, name) for name in kin} for form in forms}
     preferred = {
-        form.name: {name: estimate.numbers()}
-        for form in forms
-        for name in kin
-        if (estimate := _self_preference(form, name)) is not None
+        form: {name: estimate.numbers() for name, estimate in by_judge.items() if estimate is not None}
+        for form, by_judge in measured.items()
+        if any(by_judge.values())
     }
     entry = {"kin": kin, "calibration": calibrated, "self_preference": preferred}
     return {
