@@ -11,7 +11,10 @@ from multiform.scoring.judges import JudgeUsage
 def test_each_judge_of_the_models_family_is_compared_with_the_others() -> None:
     grades = {"judge(small)": 0.75, "judge(large)": 1.0, "judge(other)": 0.25}
     samples = [
-        ScoredSample(sample=Sample(doc_id=n, doc={}), outputs=(), scorer="judge", values=grades) for n in range(4)
+        ScoredSample(
+            sample=Sample(doc_id=n, doc={}), outputs=(), scorer="judge", filtered=(), values=grades, prediction=None
+        )
+        for n in range(4)
     ]
     form = FormResult(name="cities", task="cities", alias="cities", estimates={}, samples=samples)
     usage = {name: JudgeUsage(model=f"{family}-{name}") for name, family in
