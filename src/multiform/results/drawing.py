@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.errors import MultiformError, UsageError, nearest
 from multiform.paths import replace_output
 from multiform.results.charts import CELLS, CHARTS, PALETTE, ChartAxis, ChartPanel, ChartSpec, shorten_names
-from multiform.results.values import ResultsData
+from multiform.results.results import Results
 
 if TYPE_CHECKING:
     from altair import Chart
@@ -24,7 +24,7 @@ _SUFFIXES = (".svg", ".png", ".html")
 class Charts:
     """The charts of a run, with a method for each of `CHARTS`: ``results.chart.scores()`` and so on."""
 
-    def __init__(self, results: ResultsData) -> None:
+    def __init__(self, results: Results) -> None:
         self._results = results
 
     def __repr__(self) -> str:
@@ -44,7 +44,7 @@ class Charts:
         return chart
 
 
-def save_chart(results: ResultsData, name: str, path: str | Path) -> Path:
+def save_chart(results: Results, name: str, path: str | Path) -> Path:
     """Draw one of the charts into an SVG, PNG or HTML file; returns its path."""
     path = Path(path)
     if name not in CHARTS:
@@ -58,7 +58,7 @@ def save_chart(results: ResultsData, name: str, path: str | Path) -> Path:
     return path
 
 
-def chart_image(results: ResultsData) -> str:
+def chart_image(results: Results) -> str:
     """The chart of the scores as an HTML image with a text alternative; empty where it cannot be drawn."""
     if not all(importlib.util.find_spec(package) for package in ("altair", "vl_convert")):
         return ""
@@ -72,7 +72,7 @@ def chart_image(results: ResultsData) -> str:
     return f'<img alt="{escape(spec.text)}" src="data:image/svg+xml;base64,{data}">'
 
 
-def draw(spec: ChartSpec, results: ResultsData) -> Chart:
+def draw(spec: ChartSpec, results: Results) -> Chart:
     """An Altair chart of a description of the results; below it is what the short labels of formats stand for."""
     try:
         import altair as alt
