@@ -98,35 +98,6 @@ def short_formats(forms: Iterable[FormResult]) -> dict[str, str]:
     return {label: numbers.get(label, label) for label in labels}
 
 
-def shorten_names(chart: ChartSpec, results: Results) -> tuple[ChartSpec, list[str]]:
-    """The chart with short labels in place of the long names of formats that are in it, and what they stand for."""
-    text = str(chart.to_dict())
-    shorts = {label: short for label, short in short_formats(results.forms).items() if label != short and label in text}
-
-    def shorten(value: Any) -> Any:
-        """A text, or the texts in a row or list, with the longest labels replaced first."""
-        if isinstance(value, Mapping):
-            return {key: shorten(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [shorten(item) for item in value]
-        for label in sorted(shorts, key=len, reverse=True) if isinstance(value, str) else ():
-            value = value.replace(label, shorts[label])
-        return value
-
-    panels = [
-        replace(
-            panel,
-            title=shorten(panel.title),
-            x=replace(panel.x, names=shorten(panel.x.names)),
-            y=replace(panel.y, names=shorten(panel.y.names)),
-            domain=shorten(panel.domain),
-            rows=shorten(panel.rows),
-        )
-        for panel in chart.panels
-    ]
-    return replace(chart, panels=panels), [f"{short}: {label}" for label, short in shorts.items()]
-
-
 def metric_axis(metric: str, rows: Sequence[Mapping[str, Any]]) -> ChartAxis:
     """The axis of a metric, which does not depend on the scores where the metric has a range.
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 import importlib.util
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import MultiformError, UsageError, nearest
 from multiform.paths import replace_output
-from multiform.results.charts import CELLS, CHARTS, PALETTE, ChartAxis, ChartPanel, ChartSpec, shorten_names
+from multiform.results.charts import CELLS, CHARTS, PALETTE, ChartAxis, ChartPanel, ChartSpec, short_formats
 from multiform.results.results import Results
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def draw(spec: ChartSpec, results: Results) -> Chart:
         import altair as alt
     except ImportError as error:
         raise UsageError("charts need the package altair", hint="pip install 'multiform[charts]'") from error
-    shown, legend = shorten_names(spec, results)
+    shown, legend = _shorten_names(spec, results)
     marks = {"interval": _intervals, "cell": _cells, "bar": _bars, "line": _lines}
     panels = []
     for panel in shown.panels:
@@ -94,6 +95,35 @@ def draw(spec: ChartSpec, results: Results) -> Chart:
 
 def _rows_chart(alt: Any, panel: ChartPanel) -> Any:
     return alt.Chart(alt.Data(values=[dict(row) for row in panel.rows]))
+
+
+def _shorten_names(chart: ChartSpec, results: Results) -> tuple[ChartSpec, list[str]]:
+    """The chart with short labels in place of the long names of formats that are in it, and what they stand for."""
+    text = str(chart.to_dict())
+    shorts = {label: short for label, short in short_formats(results.forms).items() if label != short and label in text}
+
+    def shorten(value: Any) -> Any:
+        """A text, or the texts in a row or list, with the longest labels replaced first."""
+        if isinstance(value, Mapping):
+            return {key: shorten(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [shorten(item) for item in value]
+        for label in sorted(shorts, key=len, reverse=True) if isinstance(value, str) else ():
+            value = value.replace(label, shorts[label])
+        return value
+
+    panels = [
+        replace(
+            panel,
+            title=shorten(panel.title),
+            x=replace(panel.x, names=shorten(panel.x.names)),
+            y=replace(panel.y, names=shorten(panel.y.names)),
+            domain=shorten(panel.domain),
+            rows=shorten(panel.rows),
+        )
+        for panel in chart.panels
+    ]
+    return replace(chart, panels=panels), [f"{short}: {label}" for label, short in shorts.items()]
 
 
 def _encoding(alt: Any, axis: ChartAxis, channel: str) -> Any:

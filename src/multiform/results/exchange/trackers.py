@@ -286,12 +286,12 @@ class _Worker:
         failed: list[Callable[[Tracker], None]] = []
         while (queued := self._calls.get()) is not None:
             call, is_needed = queued
-            then = "it is told again at the end of the run" if is_needed else "it is told no more until the end"
+            then = "it gets this at the end of the run" if is_needed else "it gets no more running scores"
             if failed or not self._try(call, then):
                 self._has_failed = True
                 failed += [call] if is_needed else []
         for call in failed:
-            if not self._try(call, "it lacks this run; the results are complete without it"):
+            if not self._try(call, "it lacks a part of this run; the results do not depend on it"):
                 break
 
     def _try(self, call: Callable[[Tracker], None], then: str) -> bool:
