@@ -246,7 +246,8 @@ def _long_columns(rows: Sequence[Sequence[str]], first: str, width: int) -> list
 
 def long_rows(entry: FormResult | GroupResult, *, indent: str = "") -> Iterator[Sequence[str]]:
     """The cells of a form or group, under `COLUMNS`: a row for each metric and filter, the first with the name."""
-    name, shots, n = f"{indent}{visible(entry.alias)}", str(entry.num_fewshot), ""
+    shots = "" if entry.num_fewshot is None else str(entry.num_fewshot)
+    name, n = f"{indent}{visible(entry.alias)}", ""
     for key, estimate in entry.estimates.items():
         arrow = _ARROWS[entry.higher_is_better.get(key.partition(",")[0])]
         yield (
