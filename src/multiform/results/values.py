@@ -170,7 +170,7 @@ class FormResult(ScoredEntry):
     @property
     def has_completions(self) -> bool:
         """Whether the model generated something for the documents."""
-        return any(isinstance(output, Completion) for sample in self.samples[:1] for output in sample.outputs)
+        return any(isinstance(output, Completion) for sample in self.samples for output in sample.outputs)
 
     @property
     def has_budget(self) -> bool:

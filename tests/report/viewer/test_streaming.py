@@ -88,6 +88,17 @@ def test_thoughts_that_were_cut_off_are_noted_alike(tmp_path: Path) -> None:
     assert "2 of 4 thoughts were cut off" in notes
 
 
+def test_completions_are_counted_alike_where_the_first_needs_no_note(tmp_path: Path) -> None:
+    results = evaluate(model="dummy", tasks="quiz@generate", limit=6, progress=False, use_cache=False)
+    samples = list(results.forms[0].samples)
+    samples[3] = replace(samples[3], outputs=(Completion("C", truncated=True),))
+    replace(results, forms=[replace(results.forms[0], samples=samples)]).save(tmp_path)
+    files = results_files(tmp_path)
+    assert_equal(files)
+    notes = " ".join(streamed_report(files)[0]["overview"]["attention"])
+    assert "of the completions of 6 documents, 1 cut off at a limit" in notes
+
+
 def test_the_scores_come_before_any_sample_is_read(tmp_path: Path) -> None:
     evaluate(model="dummy", tasks="quiz@mcqa", limit=6, progress=False, output_path=tmp_path, log_samples=True)
     [file] = results_files(tmp_path)
