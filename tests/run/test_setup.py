@@ -57,7 +57,7 @@ def test_the_known_errors_of_a_prompt_are_said_once_and_listed_in_the_results(tm
     )
     results = evaluate(model="dummy", tasks=[f"{tmp_path / 't.yaml'}@mcqa+theirs"], include_path=tmp_path)
     assert caplog.text.count("@theirs keeps an error on purpose: It cuts a letter.") == 1
-    listed = {result.name: result.config.get("known_errors") for result in results.forms}
+    listed = {result.form: result.config.get("known_errors") for result in results.forms}
     errors = ["It cuts a letter."]
     assert listed == {"t_x@mcqa": None, "t_y@mcqa": None, "t_x@theirs": errors, "t_y@theirs": errors}
 

@@ -197,7 +197,7 @@ class Answerer(Thinker):
 def test_every_thinking_budget_gives_a_form():
     model = Answerer()
     results = run(model, ["quiz@think", "quiz@mcqa"], thinking_budget=[0, 16], apply_chat_template=True, limit=1)
-    assert [form.name for form in results.forms] == ["quiz@think[budget=0]", "quiz@think[budget=16]", "quiz@mcqa"]
+    assert [form.form for form in results.forms] == ["quiz@think[budget=0]", "quiz@think[budget=16]", "quiz@mcqa"]
     [thought] = model.generated
     assert thought.gen_kwargs["max_gen_toks"] == 16
     ends = {request.context.partition("<think>")[2] for request in model.scored}
@@ -275,12 +275,12 @@ class Reasoner(Thinker):
 def test_all_forms_for_reasoning_models_run_end_to_end(tmp_path):
     forms = "quiz@mcq_cot+think+open+blind+cot+generate+mcqa"
     results = run(Reasoner(), forms, limit=2, apply_chat_template=True, output_path=tmp_path / "out", log_samples=True)
-    first = {form.name.partition("@")[2]: form.samples[0] for form in results.forms}
+    first = {form.form.partition("@")[2]: form.samples[0] for form in results.forms}
     assert {name: sample.prediction for name, sample in first.items() if name in ("mcq_cot", "generate")} == {
         "mcq_cot": "D", "generate": "D"
     }  # fmt: skip
     assert (first["think"].prediction, first["cot"].prediction) == (3, "mercury")
-    assert [form.name for form in results.forms if form.control] == ["quiz@open", "quiz@blind"]
+    assert [form.form for form in results.forms if form.control] == ["quiz@open", "quiz@blind"]
     for path in (tmp_path / "out").rglob("samples_*.jsonl"):
         line = json.loads(path.read_text().splitlines()[0])
         written = any("until" in str(arguments) for arguments in line["arguments"].values())

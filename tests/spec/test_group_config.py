@@ -189,7 +189,7 @@ def test_a_member_may_change_fields_of_its_task(folder, run):
 def test_other_keys_of_the_group_go_to_its_members_unless_they_say_otherwise(folder, run):
     group = "group: both\ntask: [small, {task: large, description: 'Own. '}]\ndescription: 'Shared. '\n"
     results = run(folder(group))
-    first = {form.name: form.samples[0].instances[0].request.context for form in results.forms}
+    first = {form.form: form.samples[0].instances[0].request.context for form in results.forms}
     assert first == {"small": "Shared. small 0?", "large": "Own. large 0?"}
 
 
@@ -205,7 +205,7 @@ def test_a_member_may_have_a_format_in_both_spellings(folder, run):
     group = "group: both\ntask:\n  - small@mcqa\n  - task: large\n    formats: cloze\n  - task: large@mcqa\n"
     results = run(folder(group))
     assert list(results) == ["both", "small@mcqa", "large", "large@mcqa"]
-    contexts = {form.name: form.samples[0].instances[0].request.context for form in results.forms}
+    contexts = {form.form: form.samples[0].instances[0].request.context for form in results.forms}
     assert contexts["small@mcqa"] == "Question: small 0?\nA. no\nB. yes\nAnswer:"
     assert contexts["large"] == "Question: large 0?\nAnswer:"
 

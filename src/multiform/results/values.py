@@ -131,6 +131,11 @@ class FormResult(ScoredEntry):
     extraction: Mapping[str, Mapping[str, Any]] | None = None
 
     @property
+    def form(self) -> str:
+        """The name, by which rows and files call it."""
+        return self.name
+
+    @property
     def base(self) -> str:
         """The name without the format."""
         return self.task

@@ -93,7 +93,7 @@ def test_the_task_family_of_the_document_runs_as_it_is_written(tmp_path, mirror)
     file.write_text(CODE, encoding="utf-8")
     results = multiform.evaluate(model="dummy", tasks=[str(file)], limit=5, dataset_mirror=mirror)
     assert set(results) == {"compat_ARC", "compat_ARC_MC", "compat_ARC_BPB"}
-    asked = {form.name: len(form.samples[0].instances) for form in results.forms}
+    asked = {form.form: len(form.samples[0].instances) for form in results.forms}
     assert asked["compat_ARC_BPB"] == 1
     assert asked["compat_ARC"] == asked["compat_ARC_MC"] == 4
 
