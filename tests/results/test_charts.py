@@ -227,5 +227,5 @@ def test_a_flip_matrix_has_its_forms_in_one_order_on_both_axes(results: Results)
 def test_every_chart_is_a_method_with_its_description(results: Results) -> None:
     assert {*CHARTS} <= {*dir(results.chart)}
     assert results.chart.heatmap.__doc__ == CHARTS["heatmap"].__doc__
-    with pytest.raises(AttributeError, match="no chart 'score'; did you mean 'scores'?"):
+    with pytest.raises(AttributeError, match=r"no chart 'score'; did you mean 'scores'\?"):
         _ = results.chart.score
