@@ -99,9 +99,8 @@ class FormComparison:
             "clusters": self.clusters,
             "scoring": self.scoring,
             "forms": {
-                name: mean.to_dict() | ({} if above is None else {"chance": self.chances[i], "above_chance": above})
+                name: mean.to_dict() | self._chance(i)
                 for i, (name, mean) in enumerate(zip(names, self.means, strict=True))
-                for above in (self.above_chance(i),)
             },
             "pairs": [
                 {"first": names[pair.first], "second": names[pair.second]}
@@ -138,6 +137,10 @@ class FormComparison:
             if calibration
         }
         return result
+
+    def _chance(self, form: int) -> dict[str, Any]:
+        above = self.above_chance(form)
+        return {} if above is None else {"chance": self.chances[form], "above_chance": above}
 
     def _population(self, entry: FormatPopulation) -> dict[str, Any]:
         population, components = entry.population, entry.population.components

@@ -199,8 +199,10 @@ def _with_group_intervals(group: GroupResult, forms: Mapping[str, FormResult], l
         # A group's score is over the forms that have the metric.
         members = [form for form in inside if key in form.estimates]
         table = group_table(group, members, key)
-        bounded = score if table is not None else _without_documents(score, [form.estimates[key] for form in members])
-        estimates[key] = _with_interval(bounded, table, level)
+        if table is None:
+            estimates[key] = _without_documents(score, [form.estimates[key] for form in members])
+        else:
+            estimates[key] = _with_interval(score, table, level)
     return replace(group, estimates=estimates)
 
 

@@ -131,9 +131,8 @@ def _row(
     counts = dict.fromkeys(str(entry.score.n) for entry in members if entry.estimates)
     compared = [(comparison.scoring, spread) for comparison in comparisons if (spread := comparison.spread) is not None]
     differences = [
-        # The kind of scoring tells the lines of a row apart.
-        f"{f'{scoring} ' if len(compared) > 1 else ''}{spread.spread.value:.4f} "
-        f"({spread.spread.interval_text()}), p {p_text(spread.p)}"
+        (f"{scoring} " if len(compared) > 1 else "")  # which tells the lines of a row apart
+        + f"{spread.spread.value:.4f} ({spread.spread.interval_text()}), p {p_text(spread.p)}"
         for scoring, spread in compared
     ]
     first = members[0]
