@@ -196,8 +196,8 @@ def _change_sentence(changes: Sequence[tuple[int, int, str, FormChange]], labels
         p = "" if change.p_simultaneous is None else f", {p_words(change.p_simultaneous)}"
         # Without the documents of both runs there is an interval, and no test.
         differs = low > 0 or high < 0 if change.p_simultaneous is None else change.p_simultaneous < ALPHA
-        better = "worse than" if change.gain < 0 else "better than"
-        words = better if differs else "not shown to differ from"
+        direction = "worse than" if change.gain < 0 else "better than"
+        words = direction if differs else "not shown to differ from"
         interval = "" if math.isnan(low) else f" ({_difference_text(low)} to {_difference_text(high)}{p})"
         numbers = f"{_difference_text(change.difference.value)}{interval}"
         return f"{labels[second]} is {words} {labels[first]} on {change.name}: {numbers}"
