@@ -273,11 +273,13 @@ def gate(options: argparse.Namespace) -> int:
     return EXIT_CODES[report.verdict]
 
 
-def _baseline(path: str) -> Results:
-    from multiform.results.gate import is_accuracy_file, read_accuracy_file
+def _baseline(name: str) -> Results:
+    """The run in a folder or file, or the scores of one of vLLM's accuracy files, which are YAML."""
+    from multiform.results.gate import read_accuracy_file
     from multiform.results.read import read_results
 
-    return read_accuracy_file(Path(path)) if is_accuracy_file(Path(path)) else read_results(path)
+    path = Path(name)
+    return read_accuracy_file(path) if path.suffix in (".yaml", ".yml") and path.is_file() else read_results(path)
 
 
 def _write(path: str, text: str) -> None:

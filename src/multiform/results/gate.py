@@ -146,11 +146,6 @@ def _mapping_file(path: Path, hint: str) -> tuple[dict[str, Any], Callable[..., 
     return data, place
 
 
-def is_accuracy_file(path: Path) -> bool:
-    """Whether a path is a YAML file, as those are with which vLLM's CI checks accuracy."""
-    return path.suffix in (".yaml", ".yml") and path.is_file()
-
-
 class _Metric(TypedDict):
     name: str
     value: _NUMBER
