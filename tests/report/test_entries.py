@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from multiform import evaluate
+from multiform import Results, evaluate
 from multiform.report.entries import form_entry
+from multiform.report.overview import overview
 from multiform.report.page import payload
 from multiform.report.sample import UNREADABLE, WRONG, with_questions
 from multiform.results.charts import CHARTS, overview_chart
 from multiform.results.values import FormResult
+from multiform.statistics.estimates import Estimate
 
 
 def test_a_score_of_zero_is_wrong_only_where_more_is_better() -> None:
@@ -56,3 +58,19 @@ def test_the_page_draws_what_notebooks_and_plot_draw() -> None:
         panels = [form[key]["chart"]["panels"][0] for form in main["forms"]]
         expected_rows = [row for panel in CHARTS[name](results).to_dict()["panels"] for row in panel["rows"]]
         assert [row for panel in panels for row in panel["rows"]] == expected_rows
+
+
+def test_runs_without_samples_are_told_apart_by_the_interval_alone() -> None:
+    form = FormResult(name="words", task="words", alias="words", estimates={})
+
+    def run(score: float, stderr: float | None) -> Results:
+        estimates = {"acc,none": Estimate(value=score, n=100, stderr=stderr)}
+        return Results(forms=[replace(form, estimates=estimates)], run={"model": "dummy"}, provenance={})
+
+    def sentence(score: float, stderr: float | None) -> str:
+        return str(overview([run(0.5, stderr), run(score, stderr)], ["A", "B"])["sentence"])
+
+    assert sentence(0.55, 0.05).startswith("B is not shown to differ from A on words: +0.050 (")
+    assert sentence(0.55, None).startswith("B is not shown to differ from A on words: +0.050")
+    assert sentence(0.8, 0.05).startswith("B is better than A on words: +0.300 (")
+    assert sentence(0.2, 0.05).startswith("B is worse than A on words")

@@ -78,7 +78,7 @@ def test_names_are_not_cut_beside_their_scores(
 ) -> None:
     """Columns of charts are as wide as their names, and names in tables break between their words."""
     long = [
-        replace(run, forms=[replace(f, form=f.form.replace("exam_a@", f"{LONG}@"), task=f.task.replace("exam_a", LONG))
+        replace(run, forms=[replace(f, name=f.name.replace("exam_a@", f"{LONG}@"), task=f.task.replace("exam_a", LONG))
                             if f.task == "exam_a" else f for f in run.forms])
         for run in two_runs[1]
     ]  # fmt: skip

@@ -781,7 +781,7 @@ def test_a_search_without_hits_closes_the_open_document(open_page: Callable[...,
 
 def test_no_panel_of_many_tasks_is_left_out(open_page: Callable[..., Any], tmp_path: Path) -> None:
     base = evaluate(model="dummy", tasks="quiz@mcqa+cloze", limit=4, progress=False, use_cache=False)
-    forms = [replace(form, form=f"t{n}@{form.format_label}", task=f"t{n}") for n in range(50) for form in base.forms]
+    forms = [replace(form, name=f"t{n}@{form.format_label}", task=f"t{n}") for n in range(50) for form in base.forms]
     many = replace(base, forms=forms, comparisons=compare_forms(forms))
     page = open_page(write_report([many], tmp_path / "r.html").as_uri() + "#tab=differences")
     assert page.locator("#pairs .folded > details").count() == 12
@@ -912,7 +912,7 @@ def test_forms_without_others_on_their_documents_have_no_row_among_the_flips(
     open_page: Callable[..., Any], tmp_path: Path
 ) -> None:
     base = evaluate(model="dummy", tasks="quiz@mcqa+cloze+generate", limit=20, progress=False, use_cache=False)
-    alone = replace(base.forms[2], form="other@generate", task="other")
+    alone = replace(base.forms[2], name="other@generate", task="other")
     mixed = replace(base, forms=[*base.forms[:2], alone], comparisons=compare_forms([*base.forms[:2], alone]))
     page = open_page(write_report([mixed], tmp_path / "r.html").as_uri())
     assert page.locator(".cells thead th").all_inner_texts() == ["mcqa", "cloze"]

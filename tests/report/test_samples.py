@@ -234,7 +234,7 @@ def test_the_number_of_a_document_stays_in_sight(open_page: Callable[..., Any], 
     """Beside a task with a long name."""
     base = evaluate(model="dummy", tasks="quiz@mcqa", limit=3, progress=False, use_cache=False)
     names = ("quiz_of_a_very_long_name_indeed", "another_quiz")
-    forms = [replace(base.forms[0], form=f"{name}@mcqa", task=name) for name in names]
+    forms = [replace(base.forms[0], name=f"{name}@mcqa", task=name) for name in names]
     page = open_page(write_report([replace(base, forms=forms)], tmp_path / "r.html").as_uri(), width=width)
     page.get_by_role("tab", name="Samples").click()
     cut = """cells => cells.filter((cell) => {

@@ -222,3 +222,10 @@ def test_two_of_several_runs_are_compared_as_two_runs_are(results: Results) -> N
 def test_a_flip_matrix_has_its_forms_in_one_order_on_both_axes(results: Results) -> None:
     panel = CHARTS["flips"](results).panels[0]
     assert panel.x.names == panel.y.names
+
+
+def test_every_chart_is_a_method_with_its_description(results: Results) -> None:
+    assert {*CHARTS} <= {*dir(results.chart)}
+    assert results.chart.heatmap.__doc__ == CHARTS["heatmap"].__doc__
+    with pytest.raises(AttributeError, match=r"no chart 'score'; did you mean 'scores'\?"):
+        _ = results.chart.score

@@ -23,6 +23,7 @@ from multiform.results.exchange.every_eval import write_every_eval
 from multiform.results.exchange.exporters import write_telemetry
 from multiform.results.exchange.hub import write_eval_results
 from multiform.results.exchange.inspect_log import write_inspect_logs
+from multiform.results.export import ending_time
 
 SECRET = "sk-verysecret"
 
@@ -86,6 +87,17 @@ def test_compare_report_and_view_open_them(run: Results, name: str, tmp_path: Pa
     assert main(["report", str(tmp_path / "out"), "-o", str(tmp_path / "page.html")]) == 0
     with Viewer(str(tmp_path / "out")) as viewer:
         assert len(viewer.runs.run_lines()) == 1
+
+
+@pytest.mark.parametrize("read", ["eee", "inspect"])
+@pytest.mark.parametrize("written", ["eee", "inspect", "lm-eval", "otel"])
+def test_a_run_of_another_tool_is_exported_with_its_date(run: Results, read: str, written: str, tmp_path: Path) -> None:
+    run.save(tmp_path / "run")
+    assert main(["export", str(tmp_path / "run"), "--to", read, "-o", str(tmp_path / "theirs")]) == 0
+    assert main(["export", str(tmp_path / "theirs"), "--to", written, "-o", str(tmp_path / "again")]) == 0
+    for folder in ("theirs", "again") if written != "otel" else ("theirs",):
+        ended = ending_time(read_results(tmp_path / folder))
+        assert ended.replace(microsecond=0) == ending_time(run).replace(microsecond=0)
 
 
 def test_inspect_reads_its_logs(run: Results, tmp_path: Path) -> None:

@@ -114,3 +114,10 @@ def test_a_run_without_its_requests_has_its_scores(tmp_path: Path) -> None:
     run = write_run(tmp_path, "gsm:", "openai/gpt2", RIGHT)
     (run / "scenario_state.json").unlink()
     assert read_results(run)["gsm"]["exact_match"] == 0.75
+
+
+def test_a_run_is_written_as_lm_eval_writes_it(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "gsm:", "openai/gpt2", RIGHT)
+    [results, _] = read_results(tmp_path / "a").save(tmp_path / "b")
+    assert results.parent.name == "openai__gpt2"
+    assert read_results(tmp_path / "b")["gsm"]["exact_match"] == 0.75

@@ -100,3 +100,12 @@ def test_a_language_that_the_family_lacks_is_refused(family: Any) -> None:
 def test_a_task_in_another_language_is_refused() -> None:
     with pytest.raises(UsageError, match="--languages: 'quiz@mcqa'"):
         multiform.evaluate(model="dummy", tasks="quiz@mcqa", languages=["de"])
+
+
+def test_the_best_language_has_the_fewest_bits_per_byte(family: Any) -> None:
+    results = multiform.evaluate(model="dummy", tasks="family@bpb", include_path=family(""))
+    [spread] = language_spreads(results)
+    [fact] = [fact for fact in overview([results], ["run"])["facts"] if fact["name"] == "best − worst language"]
+    highest, *_, lowest = spread.scores
+    assert spread.scores[highest].value > spread.scores[lowest].value
+    assert f"({lowest} − {highest}, 3 languages" in fact["words"]

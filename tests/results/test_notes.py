@@ -15,7 +15,7 @@ from multiform.models.model import Completions, Loglikelihoods
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, RollingRequest
 from multiform.results import to_json
 from multiform.results.charts import overview_chart
-from multiform.results.notes import closing_lines
+from multiform.results.notes import closing_lines, result_notes
 
 SUBJECTS = ("arts", "birds", "cities")
 TASK = """\
@@ -181,3 +181,11 @@ def test_the_note_on_completions_counts_only_documents_that_have_some(tmp_path: 
 def test_a_group_with_ranked_forms_has_no_share_of_completions_that_were_not_extracted(tmp_path: Path) -> None:
     rows = [row for panel in overview_chart(mixed_results(tmp_path)).panels for row in panel.rows]
     assert {row["form"]: row["missing"] for row in rows} == {"mixed": None, "ranked": None, "generated": 0.0}
+
+
+def test_a_control_stands_beside_the_best_score_of_its_own_kind() -> None:
+    results = evaluate(model="dummy", tasks="quiz@blind+bpb+mcqa+cloze", limit=20)
+    best = max(("quiz@mcqa", "quiz@cloze"), key=lambda name: results[name]["acc"])
+    [note] = [note for note in result_notes(results) if "a control" in note]
+    assert results["quiz@bpb"]["bits_per_byte"] > 1
+    assert note.endswith(f"; {best} scores {results[best]['acc']:.4f}")

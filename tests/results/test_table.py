@@ -18,8 +18,9 @@ from multiform.errors import UsageError
 from multiform.results.compare import compare_forms
 from multiform.results.export import to_json
 from multiform.results.pivot import pivot
-from multiform.results.table import table_text
+from multiform.results.table import long_rows, table_text
 from multiform.results.values import FormResult, GroupResult
+from multiform.statistics.estimates import Estimate
 from multiform.terminal import one_line
 from tests.run.scripted import ScriptedModel, documents, write_task
 
@@ -35,7 +36,7 @@ def renamed(quiz: Results) -> Callable[[list[tuple[str, str]]], Results]:
 
     def results(names: list[tuple[str, str]]) -> Results:
         forms = [
-            replace(quiz.forms[i % 3], form=f"{task}@{label}", alias=f"{task}@{label}", task=task)
+            replace(quiz.forms[i % 3], name=f"{task}@{label}", alias=f"{task}@{label}", task=task)
             for i, (task, label) in enumerate(names)
         ]
         return replace(quiz, forms=forms, comparisons=compare_forms(forms))
@@ -76,7 +77,7 @@ def unequal(tmp_path) -> Results:
 def test_all_forms_that_cannot_be_told_from_the_best_are_marked(unequal: Results) -> None:
     table = pivot(unequal)
     (row,) = table.rows
-    assert [score.endswith("*") for score in row.scores] == [True, True, False]
+    assert row.best == [True, True, False]
     assert "* cannot be told from the best form (at 5 %, corrected for all pairs of forms)" in table.notes
 
 
@@ -292,3 +293,9 @@ def test_names_are_text_in_one_column_of_markdown(
     assert {len(row) for row in cells} == {9}
     assert html.unescape(cells[0][0]) == one_line(f"{name}@mcqa").strip()
     assert not re.search(r"<(a|img|code)\b", page)
+
+
+def test_a_number_of_shots_that_is_not_known_is_left_out() -> None:
+    form = FormResult(name="words", task="words", alias="words", estimates={"match,none": Estimate(value=0.75, n=4)})
+    assert next(long_rows(form))[:3] == ("words", "4", "")
+    assert next(long_rows(replace(form, num_fewshot=0)))[:3] == ("words", "4", "0")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from multiform.results import Results
     from multiform.results.gate import GateCondition, GateReport, Verdict
     from multiform.results.run_comparison import FormChange, WordingChange
-    from multiform.results.values import ResultsData
+
 
 _COLUMNS = ("Form", "Metric", "A", "B", "B − A", "95 % interval", "p", "n", "up", "down")
 #: How many numbers of changed documents are listed.
@@ -257,13 +257,11 @@ policy.yaml:
 )
 def gate(options: argparse.Namespace) -> int:
     """Print the verdict of each condition; the exit code is that of the whole."""
-    from multiform.results.gate import EXIT_CODES, check_policy, is_accuracy_file, read_accuracy_file, read_policy
+    from multiform.results.gate import EXIT_CODES, check_policy, read_policy
     from multiform.results.read import read_results
 
     policy = read_policy(Path(options.policy))
-    is_published = is_accuracy_file(Path(options.base))
-    base: ResultsData = read_accuracy_file(Path(options.base)) if is_published else read_results(options.base)
-    report = check_policy(policy, base, read_results(options.candidate))
+    report = check_policy(policy, _baseline(options.base), read_results(options.candidate))
     lines = [markdown(report).rstrip("\n")] if options.markdown == "-" else map(visible, _verdict_lines(report))
     print_result(options, asdict(report) | {"verdict": report.verdict}, lines)
     if options.markdown not in (None, "-"):
@@ -273,6 +271,15 @@ def gate(options: argparse.Namespace) -> int:
     for caution in report.cautions:
         print(visible(caution), file=sys.stderr)
     return EXIT_CODES[report.verdict]
+
+
+def _baseline(name: str) -> Results:
+    """The run in a folder or file, or the scores of one of vLLM's accuracy files, which are YAML."""
+    from multiform.results.gate import read_accuracy_file
+    from multiform.results.read import read_results
+
+    path = Path(name)
+    return read_accuracy_file(path) if path.suffix in (".yaml", ".yml") and path.is_file() else read_results(path)
 
 
 def _write(path: str, text: str) -> None:

@@ -193,17 +193,13 @@ def _wordings(comparison: FormComparison, entry: FormatPopulation, names: Sequen
         | {"low": effect.effect.low, "high": effect.effect.high}
         for effect in entry.effects
     ]
-    charts = {
-        "effects": describe_chart("effects", f"effects of axes on {name}", [difference_panel(rows, field="axis")])
-        if rows
-        else None,
-        "chart": describe_chart("wordings", f"shrunken scores of {name}", [shrunken]),
-    }
+    effects = describe_chart("effects", f"effects of axes on {name}", [difference_panel(rows, field="axis")])
     return {
         "label": entry.label,
         **_population_numbers(population),
         "effect_p": min((effect.p for effect in entry.effects), default=None),
-        **{key: None if chart is None else chart.to_dict() for key, chart in charts.items()},
+        "effects": effects.to_dict() if rows else None,
+        "chart": describe_chart("wordings", f"shrunken scores of {name}", [shrunken]).to_dict(),
     }
 
 
@@ -250,14 +246,16 @@ def form_entry(
     samples = [sample for sample, _ in asked]
     # What --predict_only writes instead of a score is none.
     estimates = {key: estimate for key, estimate in form.estimates.items() if key.partition(",")[0] != "bypass"}
-    metric = form.primary if form.estimates and form.primary in estimates else ""
-    name = metric.partition(",")[0]
+    primary = form.primary if form.estimates and form.primary in estimates else ""
+    name = primary.partition(",")[0]
     scores = [sample_score(sample, name) for sample in samples]
     higher = form.higher_is_better.get(name, True)
     flags = [flags_of(sample, wrong=higher and score == 0) for sample, score in zip(samples, scores, strict=True)]
     family = ScoredForm.of(form).family
     return {
-        **_scores(metric, estimates),
+        "metric": metric_label(primary),
+        **estimates.pop(primary, Estimate(value=math.nan, n=0)).numbers("stderr"),
+        "others": [{"metric": metric_label(key), **other.numbers("stderr")} for key, other in estimates.items()],
         "run": run,
         "name": form.name,
         "family": family,
@@ -282,16 +280,6 @@ def form_entry(
         "position": _position(form),
         "calibration": _calibration(form),
     }
-
-
-def _scores(primary: str, estimates: Mapping[str, Estimate]) -> dict[str, Any]:
-    first = estimates.get(primary, Estimate(value=math.nan, n=0))
-    others = [
-        {"metric": metric_label(key), **estimate.numbers("stderr")}
-        for key, estimate in estimates.items()
-        if key != primary
-    ]
-    return {"metric": metric_label(primary), **first.numbers("stderr"), "others": others}
 
 
 def _position(form: FormResult) -> dict[str, Any] | None:

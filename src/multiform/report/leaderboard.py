@@ -53,15 +53,20 @@ class Leaderboard:
     """
 
     def __init__(self, runs: Mapping[str, Results], of: Callable[[Results], Sequence[Entry]] = all_forms) -> None:
-        self._entries: dict[tuple[str, str], Entry] = {}
+        entries: dict[tuple[str, str], Entry] = {}
         self._runs: dict[tuple[str, str], str] = {}
         labels = model_labels(runs)
         for key, results in runs.items():
             for entry in of(results):
                 place = labels[key], form_label(entry, results)
-                self._entries[place], self._runs[place] = entry, key
-        self.models = sorted({model for model, _ in self._entries})
-        self.forms = sorted({form for _, form in self._entries})
+                entries[place], self._runs[place] = entry, key
+        self.models = sorted({model for model, _ in entries})
+        self.forms = sorted({form for _, form in entries})
+        #: The scores under each form, by model.
+        self._columns = {
+            form: {model: entries[model, form] for model in self.models if (model, form) in entries}
+            for form in self.forms
+        }
 
     def to_dict(self, columns: Sequence[str] | None = None) -> dict[str, Any]:
         """The leaderboard as JSON: scores, how stable the order of models is, and the ranking over some columns."""
@@ -75,29 +80,24 @@ class Leaderboard:
             **self._ranking(columns),
         }
 
-    def _column(self, form: str) -> dict[str, Entry]:
-        """The scores under a form, by model."""
-        return {model: self._entries[model, form] for model in self.models if (model, form) in self._entries}
-
     def _cell(self, model: str, form: str, tied: set[str] | None) -> dict[str, Any] | None:
-        entry = self._entries.get((model, form))
-        if entry is None:
+        if (entry := self._columns[form].get(model)) is None:
             return None
         known = {} if tied is None else {"tied": model in tied}
         return {**score_cell(entry), "run": self._runs[model, form], **known}
 
     def _tied_with_best(self, form: str) -> set[str] | None:
         """The models that cannot be told from the best under a form, corrected for all pairs of models."""
-        column = self._column(form)
+        column = self._columns[form]
         if len(column) < 2:
             return None
-        best = max(column, key=lambda model: _signed_score(column[model]))
+        best = max(column, key=lambda model: column[model].signed_score)
         pairs = math.comb(len(column), 2)
         return {model for model in column if model == best or not self._differ(best, model, form, comparisons=pairs)}
 
     def _differ(self, first: str, second: str, form: str, *, comparisons: int = 1) -> bool:
         """Whether two models differ: by the test of paired documents, else by intervals that lie apart."""
-        ours, theirs = self._entries[first, form], self._entries[second, form]
+        ours, theirs = self._columns[form][first], self._columns[form][second]
         p = None
         with suppress(MultiformError):  # too few documents in common, or other ones
             if isinstance(ours, FormResult) and isinstance(theirs, FormResult):
@@ -110,10 +110,9 @@ class Leaderboard:
     def _leads(self, first: str, second: str) -> dict[tuple[str, str], Leads]:
         """The leads of a model over another, by task and kind of metric: only leads of one kind can reverse."""
         leads: dict[tuple[str, str], Leads] = {}
-        for form in self.forms:
-            column = self._column(form)
+        for form, column in self._columns.items():
             if first in column and second in column and _kind(column[first]) == _kind(column[second]):
-                lead = _signed_score(column[first]) - _signed_score(column[second])
+                lead = column[first].signed_score - column[second].signed_score
                 leads.setdefault(_kind(column[first]), {})[form] = lead
         return leads
 
@@ -133,11 +132,10 @@ class Leaderboard:
 
     def _taus(self) -> Iterator[dict[str, Any]]:
         """Kendall's tau between the orders of models under two forms of a task that three or more models have."""
-        for form, other in combinations(self.forms, 2):
-            first, second = self._column(form), self._column(other)
+        for (form, first), (other, second) in combinations(self._columns.items(), 2):
             shared = [model for model in first if model in second and _kind(first[model]) == _kind(second[model])]
             if len(shared) >= 3:
-                tau = kendall_tau(*([_signed_score(column[model]) for model in shared] for column in (first, second)))
+                tau = kendall_tau(*([column[model].signed_score for model in shared] for column in (first, second)))
                 number = tau if math.isfinite(tau) else None
                 yield {"form": form, "other": other, "models": len(shared), "tau": number}
 
@@ -174,18 +172,18 @@ class Leaderboard:
         errors add up in full, while those of different tasks add up as independent ones do; models are compared as if
         their documents were different ones. Both make the intervals rather too wide than too narrow.
         """
-        first = {form: next(iter(self._column(form).values())) for form in self.forms}
+        first = {form: next(iter(column.values())) for form, column in self._columns.items()}
         kinds = {form: (metric_kind(entry.metric), entry.higher) for form, entry in first.items()}
         names = [name for name in (kinds if columns is None else columns) if name in kinds]
         most_common = Counter(kinds[name] for name in names).most_common(1)
         names = [name for name in names if kinds[name] == most_common[0][0]]
         if columns is None:
-            sharing = {name: set(self._column(name)) for name in names}
+            sharing = {name: set(self._columns[name]) for name in names}
             most = max(sharing.values(), key=len, default=set())
             names = [name for name, having in sharing.items() if most <= having]
-        lacking = {model: [name for name in names if (model, name) not in self._entries] for model in self.models}
+        lacking = {model: [name for name in names if model not in self._columns[name]] for model in self.models}
         averages = {
-            model: _average([self._entries[model, name] for name in names])
+            model: _average([self._columns[name][model] for name in names])
             for model in self.models
             if names and not lacking[model]
         }
@@ -226,11 +224,6 @@ def score_cell(entry: Entry) -> dict[str, Any]:
     """The first score of a form or group, as pages show it."""
     about = {"task": entry.base, "metric": entry.metric, "n": entry.n, "higher": entry.higher}
     return {**about, **entry.score.numbers()}
-
-
-def _signed_score(entry: Entry) -> float:
-    """The score, such that more is better."""
-    return entry.score.value if entry.higher else -entry.score.value
 
 
 def _kind(entry: Entry) -> tuple[str, str]:

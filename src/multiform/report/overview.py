@@ -59,13 +59,9 @@ def _attention_lines(runs: Sequence[Results], labels: Sequence[str]) -> Iterator
 def _attention(results: Results) -> Iterator[str]:
     """What a reader of the scores has to know before reading them."""
     notes = result_notes(results)
-    if results.status == "running":
-        scored, total = (sum(counts) for counts in zip(*((f.n, f.total_docs) for f in results.forms), strict=True))
-        yield f"Running: {scored:,} of {total:,} documents are scored; open the page again to see more"
-        notes = notes[1:]
-    elif results.status != "complete":
+    if results.status != "complete":
         yield _partial_words(results)
-        notes = notes[1:]
+        notes = notes[1:]  # the first says no more than that the run is partial
     overrides = ": the format overrides "
     of_model = results.run.get("model_warnings") or ()
     of_forms = (note for note in form_notes(results) if overrides not in note)
@@ -73,7 +69,11 @@ def _attention(results: Results) -> Iterator[str]:
 
 
 def _partial_words(results: Results) -> str:
-    """How much of a run that was stopped or failed is there, and which forms are not."""
+    """How much of a run is there, and of one that was stopped or failed which forms are not."""
+    scored = sum(form.n for form in results.forms)
+    if results.status == "running":
+        total = sum(form.total_docs for form in results.forms)
+        return f"Running: {scored:,} of {total:,} documents are scored; open the page again to see more"
     limit = results.run.get("limit")
     without = results.run.get("forms_without_scores") or ()
     by_task = {form.task: form.total_docs for form in results.forms}  # a form that is missing has as many as others
@@ -83,7 +83,6 @@ def _partial_words(results: Results) -> str:
     ]
     if limit is not None:
         sizes = [math.ceil(limit * size) if limit < 1 else min(int(limit), size) for size in sizes]
-    scored = sum(form.n for form in results.forms)
     missing = [*(form.name for form in results.forms if not form.estimates or not form.n), *without]
     forms = len({*missing, *(form.name for form in results.forms)})
     lacking = f"; {len(missing)} of {forms} forms are missing: {list_first(missing, 3)}" if missing else ""
@@ -161,7 +160,7 @@ def _facts(results: Results) -> Iterator[dict[str, str]]:
 def _language_facts(results: Results) -> Iterator[dict[str, str]]:
     """How far the languages of each group lie apart."""
     for spread in language_spreads(results):
-        best, worst = next(iter(spread.scores)), list(spread.scores)[-1]
+        best, *_, worst = list(spread.scores)[:: 1 if spread.higher_is_better else -1]
         pairs = "unpaired" if spread.p is None else f"{p_words(spread.p)}, paired on {spread.paired} rows"
         words = f"({best} − {worst}, {len(spread.scores)} languages of {spread.name}, {pairs})"
         interval = spread.spread.interval_text()
@@ -195,9 +194,10 @@ def _change_sentence(changes: Sequence[tuple[int, int, str, FormChange]], labels
         first, second, _, change = clearest
         low, high = change.simultaneous
         p = "" if change.p_simultaneous is None else f", {p_words(change.p_simultaneous)}"
-        words = "worse than" if change.gain < 0 else "better than"
-        if change.p_simultaneous is not None and change.p_simultaneous >= ALPHA:
-            words = "not shown to differ from"
+        # Without the documents of both runs there is an interval, and no test.
+        differs = low > 0 or high < 0 if change.p_simultaneous is None else change.p_simultaneous < ALPHA
+        direction = "worse than" if change.gain < 0 else "better than"
+        words = direction if differs else "not shown to differ from"
         interval = "" if math.isnan(low) else f" ({_difference_text(low)} to {_difference_text(high)}{p})"
         numbers = f"{_difference_text(change.difference.value)}{interval}"
         return f"{labels[second]} is {words} {labels[first]} on {change.name}: {numbers}"

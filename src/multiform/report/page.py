@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from multiform.report.entries import (
 from multiform.report.overview import overview
 from multiform.report.sample import Question, sample_entry, with_questions
 from multiform.results.charts import short_formats
-from multiform.results.export import json_line
+from multiform.results.export import compact_json
 from multiform.results.notes import stop_lines
 from multiform.results.provenance import arguments_text, command, usage_words
 from multiform.results.results import Results
@@ -102,8 +101,7 @@ def asset(name: str) -> str:
 
 def _data_block(name: str, value: Any) -> str:
     """A value as a block of the page: base64, which no text can break out of."""
-    plain = json.loads(json_line({"value": value}))["value"]
-    packed = zlib.compress(json.dumps(plain, separators=(",", ":"), ensure_ascii=False).encode(errors="replace"), 6)
+    packed = zlib.compress(compact_json(value).encode(errors="replace"), 6)
     return f'<script type="application/octet-stream" id="{name}">{base64.b64encode(packed).decode()}</script>\n'
 
 
@@ -209,7 +207,8 @@ class ReportParts:
 
 def run_labels(runs: Sequence[Results]) -> list[str]:
     """The label of each run: its model, with the date where one model ran twice."""
-    models = [_model(results) for results in runs]
+    names = [results.model_name for results in runs]
+    models = [name if len(name) <= 40 else f"…{name[-39:]}" for name in names]
     dates = [minute(results) for results in runs]
     labels = [m if models.count(m) == 1 else f"{m} {d}" for m, d in zip(models, dates, strict=True)]
     return [
@@ -234,11 +233,6 @@ def minute(results: Results) -> str:
     date = results.provenance.get("date_iso") or results.provenance.get("date") or ""
     text = datetime.fromtimestamp(date).isoformat() if isinstance(date, int | float) else str(date)
     return text[:16].replace("T", " ")
-
-
-def _model(results: Results) -> str:
-    name = results.model_name
-    return name if len(name) <= 40 else f"…{name[-39:]}"
 
 
 def setting_words(entries: Sequence[FormResult | GroupResult], results: Results) -> Iterator[str]:

@@ -34,7 +34,7 @@ from multiform.statistics.estimates import Estimate, mean_estimate
 Stamp = tuple[int, int] | None
 #: How many reports stay in memory.
 _REPORTS = 3
-#: The begin of the name of a run's state.
+#: The prefix of the name of the file with a run's state.
 _STATE = "run_"
 
 
@@ -109,13 +109,13 @@ class Runs:
             if known is None or known.problem is not None:
                 while len(self._reports) >= _REPORTS:
                     self._reports.pop(next(iter(self._reports)))
-                runs = [self._load_run(files[key]) for key in keys]
+                runs = [
+                    self._live_run(file).to_recorded_run() if file.name.startswith(_STATE) else recorded_run(file)
+                    for file in map(files.__getitem__, keys)
+                ]
                 tasks = dict.fromkeys(name.partition("@")[0] for run in runs for name in run.forms)
                 known = self._reports[stamp] = StreamedReport(runs, ", ".join(tasks)[:80])
             return known
-
-    def _load_run(self, file: Path) -> RecordedRun:
-        return self._live_run(file).to_recorded_run() if file.name.startswith(_STATE) else recorded_run(file)
 
     def _live_run(self, state_file: Path) -> LiveRun:
         return self._live.setdefault(state_file, LiveRun(state_file))
@@ -161,12 +161,13 @@ def _stamp(file: Path) -> Stamp:
 
 def _summary(results: Results) -> dict[str, Any]:
     """What the list of runs shows of one."""
-    about = results.provenance
+    about, limit = results.provenance, results.run.get("limit")
     seconds = about.get("total_evaluation_time_seconds")
+    limited = [] if limit is None else [f"limit {limit:,}".removesuffix(".0")]
     return {
         "model": results.model_name,
         "arguments": arguments_text(results.run.get("model_args")),
-        "settings": [*setting_words(results.forms, results), *_limit_words(results)],
+        "settings": [*setting_words(results.forms, results), *limited],
         "date": minute(results),
         "seconds": None if seconds is None else float(seconds),
         "status": str(results.status),
@@ -174,11 +175,6 @@ def _summary(results: Results) -> dict[str, Any]:
         "scores": [{"form": entry.name, **score_cell(entry)} for entry in headlines(results)],
         "forms": len(results.forms),
     }
-
-
-def _limit_words(results: Results) -> list[str]:
-    limit = results.run.get("limit")
-    return [] if limit is None else [f"limit {limit:,}".removesuffix(".0")]
 
 
 #: The most lines of samples that are read at a time, so that a list of runs never waits long for them.

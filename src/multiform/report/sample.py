@@ -232,15 +232,19 @@ def with_questions(form: FormResult, samples: Iterable[ScoredSample]) -> Iterato
     delimiter = str(form.config.get("fewshot_delimiter") or "\n\n")
     description = str(form.config.get("description") or "")
     column = str(form.mapping.get("doc_to_text") or form.mapping.get("question") or "")
-    window: list[tuple[ScoredSample, _Asked]] = []
-    for sample in samples:
-        window.append((sample, _last_turn(shown_prompt(sample))))
-        if len(window) > 1:
-            at = len(window) - 2
-            yield window[at][0], _question(window, at, shots, delimiter, description, column)
-        del window[:-2]
-    if window:
-        yield window[-1][0], _question(window, len(window) - 1, shots, delimiter, description, column)
+    turns = ((sample, _last_turn(shown_prompt(sample))) for sample in samples)
+    previous, current = None, next(turns, None)
+    while current is not None:
+        following = next(turns, None)
+        sample, asked = current
+        neighbours = [near[1].text for near in (previous, following) if near is not None]
+        own = _own_question(sample.doc, column, asked.text)
+        inside = 0 if asked.multiturn else _question_start(asked.text, neighbours, shots, delimiter, description, own)
+        # Messages are JSON in the prompt, where some characters are escaped.
+        before = len(json.dumps(asked.text[:inside], ensure_ascii=False)) - 2 if asked.escaped else inside
+        text = own if own and own in asked.text[inside:] else asked.text[inside:]
+        yield sample, Question(asked.start + before, text, asked.prompt_length)
+        previous, current = current, following
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,24 +263,6 @@ def _last_turn(prompt: str) -> _Asked:
     if not asking:
         return _Asked(prompt, 0, len(prompt))
     return _Asked(asking[-1].content, asking[-1].start, len(prompt), prompt.startswith("[{"), len(asking) > 1)
-
-
-def _question(
-    window: Sequence[tuple[ScoredSample, _Asked]],
-    at: int,
-    shots: int | None,
-    delimiter: str,
-    description: str,
-    column: str,
-) -> Question:
-    sample, asked = window[at]
-    own = _own_question(sample.doc, column, asked.text)
-    neighbours = [window[near][1].text for near in (at - 1, at + 1) if 0 <= near < len(window)]
-    inside = 0 if asked.multiturn else _question_start(asked.text, neighbours, shots, delimiter, description, own)
-    # Messages are JSON in the prompt, where some characters are escaped.
-    before = len(json.dumps(asked.text[:inside], ensure_ascii=False)) - 2 if asked.escaped else inside
-    text = own if own and own in asked.text[inside:] else asked.text[inside:]
-    return Question(asked.start + before, text, asked.prompt_length)
 
 
 def _own_question(doc: Mapping[str, Any], column: str, text: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import json
 import logging
 import secrets
 import socket
@@ -24,11 +23,13 @@ from string import Template
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from pydantic import TypeAdapter, ValidationError
+
 from multiform.errors import MultiformError, UsageError, reason
 from multiform.models.identity import package_version
 from multiform.report.page import SCRIPT, asset
 from multiform.report.runs import Runs, UnknownPageError
-from multiform.results.export import json_line
+from multiform.results.export import compact_json
 from multiform.results.recorded import MALFORMED
 
 logger = logging.getLogger("multiform")
@@ -134,7 +135,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.FORBIDDEN, "text/plain", "this page is for browsers on this machine")
             return
         token = query.pop("token", None)
-        if not self._is_token(token or self._cookie()):
+        known = (token or self._cookie()).encode(errors="replace")
+        if not hmac.compare_digest(known, self.server.token.encode()):
             self._send(HTTPStatus.FORBIDDEN, "text/plain", "open the address that `multiform view` has printed")
             return
         if token is not None and address.path in ("/", "/report"):  # the cookie takes its place in the address bar
@@ -185,9 +187,6 @@ class _Handler(BaseHTTPRequestHandler):
             case "/api/picture":
                 return _json({"picture": runs.report(keys).picture(query.get("sha256", ""))})
         raise UnknownPageError(path)
-
-    def _is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(errors="replace"), self.server.token.encode())
 
     def _cookie(self) -> str:
         """The token in the request's cookie; empty where there is none."""
@@ -240,7 +239,7 @@ def page(title: str, view: str) -> str:
 
 
 def _json(value: Mapping[str, Any]) -> tuple[str, str]:
-    return "application/json", json.dumps(json.loads(json_line(value)), separators=(",", ":"))
+    return "application/json", compact_json(value)
 
 
 def _columns(text: str | None) -> list[str] | None:
@@ -248,9 +247,6 @@ def _columns(text: str | None) -> list[str] | None:
     if text is None:
         return None
     try:
-        columns = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return TypeAdapter(list[str]).validate_json(text)
+    except ValidationError as error:
         raise UnknownPageError(text) from error
-    if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
-        raise UnknownPageError(text)
-    return columns

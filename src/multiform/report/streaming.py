@@ -23,7 +23,7 @@ from multiform.report.page import BLOCK, ReportParts
 from multiform.report.sample import Question, sample_entry, with_questions
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
 from multiform.results.compare import compare_forms
-from multiform.results.export import json_line
+from multiform.results.export import compact_json
 from multiform.results.extraction import ReadAnswer, read_answer, summarize_answers
 from multiform.results.recorded import MALFORMED, RecordedRun, results_of_run
 from multiform.results.results import Results
@@ -40,6 +40,7 @@ class _IndexedForm:
 
     run: RecordedRun
     form: str
+    first_block: int
     places: array[int] = field(default_factory=lambda: array("Q"))
     questions: array[int] = field(default_factory=lambda: array("Q"))
 
@@ -60,7 +61,6 @@ class StreamedReport:
         self._ended = False
         self._changed = Condition()
         self._forms: list[_IndexedForm] = []
-        self._first_blocks: list[int] = []
         self._blocks = 0
         #: What is wrong with the files, if they could not be read to their end.
         self.problem: str | None = None
@@ -89,9 +89,8 @@ class StreamedReport:
                 self._changed.wait()
         if number >= self._blocks:
             return None
-        at = max(at for at, first in enumerate(self._first_blocks) if first <= number and self._forms[at].places)
-        form = self._forms[at]
-        first = (number - self._first_blocks[at]) * BLOCK
+        form = [form for form in self._forms if form.first_block <= number and form.places][-1]
+        first = (number - form.first_block) * BLOCK
         places, questions = form.places[first : first + BLOCK], form.questions[first : first + BLOCK]
         samples = form.run.samples_at(form.form, places)
         return [sample_entry(sample, start) for sample, start in zip(samples, questions, strict=True)]
@@ -103,9 +102,9 @@ class StreamedReport:
         return None if data is None else base64.b64encode(data).decode()
 
     def _append(self, part: Mapping[str, Any]) -> None:
-        line = json.dumps(json.loads(json_line(part)), separators=(",", ":"), ensure_ascii=False)
+        line = zlib.compress(compact_json(part).encode(errors="replace"), 1)
         with self._changed:
-            self._lines.append(zlib.compress(line.encode(errors="replace"), 1))
+            self._lines.append(line)
             self._changed.notify_all()
 
     def _make(self, results: Sequence[Results]) -> None:
@@ -128,13 +127,12 @@ class StreamedReport:
         for number, (run, found) in enumerate(zip(self._runs, results, strict=True)):
             forms = []
             for form in found.forms:
-                index = _IndexedForm(run, form.name)
+                index = _IndexedForm(run, form.name, self._blocks)
                 read, entry = self._form(index, form, number, small)
                 forms.append(read)
                 self._forms.append(index)
-                self._first_blocks.append(self._blocks)
                 self._blocks += math.ceil(len(index.places) / BLOCK)
-                self._append({"form": {**entry, "first_block": self._first_blocks[-1]}})
+                self._append({"form": {**entry, "first_block": index.first_block}})
             whole.append(replace(found, forms=forms, comparisons=compare_forms(forms, found.groups)))
         self._append(self._parts.comparisons(whole))
 
@@ -169,7 +167,8 @@ class StreamedReport:
         recorded = form.extraction if extraction is None else extraction.to_dict()
         form = replace(form, samples=[*samples, *others], extraction=recorded)
         entry = self._parts.form(form, number, asked)
-        return replace(form, samples=[small.scores(sample) for sample in form.samples]), entry
+        # The outputs of the first sample tell notes whether the form generates.
+        return replace(form, samples=[*form.samples[:1], *map(small.scores, form.samples[1:])]), entry
 
 
 class _Shrinking:
@@ -187,7 +186,11 @@ class _Shrinking:
         if self._with_documents:  # two runs are compared if their documents and prompts are the same
             document["document"] = sha256(json.dumps(dict(scored.doc), sort_keys=True, default=str))[:16]
         if sample.instances and (self._with_documents or scored.endings):
-            instances = (Instance(scored.doc_id, 0, _small_request(sample.instances[0].request, sample.prompt)),)
+            first, prompt = sample.instances[0].request, sha256(sample.prompt)[:16]
+            request: Request = RollingRequest(prompt)
+            if isinstance(first, GenerationRequest):
+                request = GenerationRequest(prompt, first.options)
+            instances = (Instance(scored.doc_id, 0, request),)
         names = ("choices", "texts", "labels", "references", "gold", "permutation", "target")
         shared = {name: self._one(name, getattr(sample, name)) for name in names}
         return replace(
@@ -220,11 +223,3 @@ def _without_text(output: Output) -> Output:
     # Whether there is a text, or a thought, is all that notes ask.
     text, thought = ("-" if part and part.strip() else part and "" for part in (output.text, output.thought))
     return replace(output, text=text or "", thought=thought)
-
-
-def _small_request(request: Request, prompt: str) -> Request:
-    """A request with the hash of its prompt in its place."""
-    short = sha256(prompt)[:16]
-    return (
-        GenerationRequest(short, request.options) if isinstance(request, GenerationRequest) else RollingRequest(short)
-    )

@@ -1,7 +1,7 @@
 """Charts: a function for each, which returns its description as a `ChartSpec`, data with its encoding.
 
 `results/drawing.py` makes an Altair chart of any of them, and the page draws the same descriptions. A new chart
-is a function here, an entry of `CHARTS`, and a method of `Charts` there.
+is a function here and an entry of `CHARTS`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from multiform.results.compare import ScoredForm, calibration_of_form, chance_le
 from multiform.results.extraction import extraction_of
 from multiform.results.form_comparison import FormComparison
 from multiform.results.pivot import best_forms, named_comparisons, shown_comparisons
+from multiform.results.results import Results
 from multiform.results.samples import choices_and_labels
-from multiform.results.values import FormResult, GroupResult, ResultsData
+from multiform.results.values import FormResult, GroupResult, direction_words
 from multiform.statistics.predictions import Calibration, PositionBias
 
 #: The colours of categories, which colour-blind readers can tell apart (Okabe and Ito), and of the lowest and highest
@@ -97,35 +98,6 @@ def short_formats(forms: Iterable[FormResult]) -> dict[str, str]:
     return {label: numbers.get(label, label) for label in labels}
 
 
-def shorten_names(chart: ChartSpec, results: ResultsData) -> tuple[ChartSpec, list[str]]:
-    """The chart with short labels in place of the long names of formats that are in it, and what they stand for."""
-    text = str(chart.to_dict())
-    shorts = {label: short for label, short in short_formats(results.forms).items() if label != short and label in text}
-
-    def replace_labels(text: str) -> str:
-        for label in sorted(shorts, key=len, reverse=True):
-            text = text.replace(label, shorts[label])
-        return text
-
-    def names(known: Sequence[str] | None) -> Sequence[str] | None:
-        return None if known is None else [replace_labels(name) for name in known]
-
-    panels = [
-        replace(
-            panel,
-            title=panel.title and replace_labels(panel.title),
-            x=replace(panel.x, names=names(panel.x.names)),
-            y=replace(panel.y, names=names(panel.y.names)),
-            domain=names(panel.domain),
-            rows=[
-                {key: replace_labels(v) if isinstance(v, str) else v for key, v in row.items()} for row in panel.rows
-            ],
-        )
-        for panel in chart.panels
-    ]
-    return replace(chart, panels=panels), [f"{short}: {label}" for label, short in shorts.items()]
-
-
 def metric_axis(metric: str, rows: Sequence[Mapping[str, Any]]) -> ChartAxis:
     """The axis of a metric, which does not depend on the scores where the metric has a range.
 
@@ -155,25 +127,20 @@ def difference_end(rows: Iterable[Mapping[str, Any]], field: str) -> float:
 
 def describe_chart(name: str, title: str, panels: Sequence[ChartPanel], *, columns: int = 1) -> ChartSpec:
     """A chart with a text that says what it shows."""
-    lines = [line for panel in panels for line in map(_row_words(panel), panel.rows)]
+    lines = [_row_words(panel, row) for panel in panels for row in panel.rows]
     more = [f"and {len(lines) - _TEXT_ROWS} more"] if len(lines) > _TEXT_ROWS else []
-    return ChartSpec(
-        name=name, panels=panels, text=f"{title}: {'; '.join([*lines[:_TEXT_ROWS], *more])}", columns=columns
-    )
+    text = f"{title}: {'; '.join([*lines[:_TEXT_ROWS], *more])}"
+    return ChartSpec(name=name, panels=panels, text=text, columns=columns)
 
 
-def _row_words(panel: ChartPanel) -> Callable[[Mapping[str, Any]], str]:
+def _row_words(panel: ChartPanel, row: Mapping[str, Any]) -> str:
     """What a row of a panel shows, in words."""
     number = panel.value or (panel.x if panel.mark == "interval" else panel.y)
-    names = [axis.field for axis in (panel.y, panel.x) if axis is not number]
-
-    def words(row: Mapping[str, Any]) -> str:
-        where = ", ".join(f"{row[name]:.2f}" if isinstance(row[name], float) else str(row[name]) for name in names)
-        low, high = row.get("low"), row.get("high")
-        interval = "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
-        return f"{where}: {row[number.field]:.3f}{interval}"
-
-    return words
+    places = [row[axis.field] for axis in (panel.y, panel.x) if axis is not number]
+    where = ", ".join(f"{place:.2f}" if isinstance(place, float) else str(place) for place in places)
+    low, high = row.get("low"), row.get("high")
+    interval = "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
+    return f"{where}: {row[number.field]:.3f}{interval}"
 
 
 #: The most differences that are drawn, and the most forms of groups.
@@ -182,12 +149,12 @@ _PAIRS = _FORMS = 60
 SCORINGS = ("ranked", "generated", "likelihood")
 
 
-def overview_chart(results: ResultsData) -> ChartSpec:
+def overview_chart(results: Results) -> ChartSpec:
     """Every score on one axis for each metric: a row for each form of a single task, else for each group and task."""
     return describe_chart("overview", "scores with 95 % intervals", _score_panels(results))
 
 
-def scores_chart(results: ResultsData) -> ChartSpec:
+def scores_chart(results: Results) -> ChartSpec:
     """The first score of every form with its 95 % interval, the best of each task first; the chance level as a line.
 
     Of many forms those in groups are left out, for whom their groups stand.
@@ -208,7 +175,7 @@ def scores_chart(results: ResultsData) -> ChartSpec:
     return describe_chart("scores", "scores with 95 % intervals", panels)
 
 
-def _score_panels(results: ResultsData) -> list[ChartPanel]:
+def _score_panels(results: Results) -> list[ChartPanel]:
     """A panel for each family of metrics, with the scores of groups, then those of forms, the best first.
 
     A single task or group has a row for each of its forms, several have one for each task and group. Rows name the
@@ -290,7 +257,7 @@ def _score_panel(family: str, rows: list[dict[str, Any]]) -> ChartPanel:
     )
 
 
-def spread_chart(results: ResultsData) -> ChartSpec:
+def spread_chart(results: Results) -> ChartSpec:
     """How much better the best form of each task is than the worst; a tick is what equally good forms would show."""
     rows = [
         {"task": name, "scoring": comparison.scoring, "spread": spread.spread.value, "low": spread.spread.low}
@@ -311,7 +278,7 @@ def spread_chart(results: ResultsData) -> ChartSpec:
     return describe_chart("spread", "best minus worst form with 95 % intervals", [panel])
 
 
-def heatmap_chart(results: ResultsData) -> ChartSpec:
+def heatmap_chart(results: Results) -> ChartSpec:
     """Scores by task and format, darker where they are higher; of the metric that most forms have."""
     forms = {form.name: index for index, form in enumerate(results.forms)}
     panels = [(panel.x, [row for row in panel.rows if row["form"] in forms]) for panel in _score_panels(results)]
@@ -322,12 +289,15 @@ def heatmap_chart(results: ResultsData) -> ChartSpec:
     return describe_chart("heatmap", f"{axis.title} by task and format", [panel])
 
 
-def differences_chart(results: ResultsData) -> ChartSpec:
+def differences_chart(results: Results) -> ChartSpec:
     """The paired differences between the forms of each task or group, of many the largest.
 
     The intervals hold for all pairs of a task at once, as the p values do.
     """
-    rows = [row for comparison in _comparisons(results) for row in difference_rows(comparison)]
+    comparisons = [comparison for comparison in shown_comparisons(results) if len(comparison.forms) > 1]
+    if not comparisons:
+        raise _nothing_to_compare()
+    rows = [row for comparison in comparisons for row in difference_rows(comparison)]
     largest = sorted(rows, key=lambda row: -abs(row["difference"]))[:_PAIRS]
     drawn = [row for row in rows if row in largest]
     title = None if len(drawn) == len(rows) else f"the {len(drawn)} largest of {len(rows):,} differences"
@@ -357,7 +327,7 @@ def difference_panel(
     return ChartPanel(mark="interval", title=title, x=axis, y=y, rows=rows, lines={"no difference": 0.0})
 
 
-def flips_chart(results: ResultsData) -> ChartSpec:
+def flips_chart(results: Results) -> ChartSpec:
     """How many documents one form gets right and another wrong, for each pair of forms, over all tasks together."""
     right: dict[str, set[tuple[str, Any]]] = {}
     wrong: dict[str, set[tuple[str, Any]]] = {}
@@ -383,7 +353,7 @@ def flips_chart(results: ResultsData) -> ChartSpec:
     return describe_chart("flips", "share of documents that are right under one form and wrong under another", [panel])
 
 
-def position_bias_chart(results: ResultsData) -> ChartSpec:
+def position_bias_chart(results: Results) -> ChartSpec:
     """How often each position among the choices is picked (bars), and how often it is right (ticks)."""
     panels = [position_panel(form, bias) for form, bias in _measures(results, position_bias_of_form)]
     return describe_chart("position_bias", "how often each position is picked", panels, columns=4)
@@ -405,7 +375,7 @@ def position_panel(form: FormResult, bias: PositionBias) -> ChartPanel:
     return ChartPanel(mark="bar", title=form.name, x=x, y=y, tick="right", rows=rows)
 
 
-def calibration_chart(results: ResultsData) -> ChartSpec:
+def calibration_chart(results: Results) -> ChartSpec:
     """How often the picked choice is right, by how sure the model is of it."""
     panels = [calibration_panel(form, result) for form, result in _measures(results, calibration_of_form)]
     if len(panels) > len(PALETTE):
@@ -429,7 +399,7 @@ def calibration_panel(form: FormResult, result: Calibration) -> ChartPanel:
 
 
 #: The charts of a run by their names, also on the command line.
-CHARTS: Mapping[str, Callable[[ResultsData], ChartSpec]] = {
+CHARTS: Mapping[str, Callable[[Results], ChartSpec]] = {
     "scores": scores_chart,
     "heatmap": heatmap_chart,
     "spread": spread_chart,
@@ -440,19 +410,12 @@ CHARTS: Mapping[str, Callable[[ResultsData], ChartSpec]] = {
 }
 
 
-def _comparisons(results: ResultsData) -> list[FormComparison]:
-    comparisons = [comparison for comparison in shown_comparisons(results) if len(comparison.forms) > 1]
-    if not comparisons:
-        raise _nothing_to_compare()
-    return comparisons
-
-
 def _nothing_to_compare() -> DataError:
     message = "no task has two forms with scores of the same documents"
     return DataError(message, where="chart", hint="run a task under several formats, e.g. quiz@mcqa+cloze")
 
 
-def _measures(results: ResultsData, measure: Callable[..., Any]) -> list[tuple[FormResult, Any]]:
+def _measures(results: Results, measure: Callable[..., Any]) -> list[tuple[FormResult, Any]]:
     """A measure of each form that has it."""
     known = [(form, value) for form in results.forms if (value := measure(form)) is not None]
     if not known:
@@ -464,8 +427,3 @@ def _measures(results: ResultsData, measure: Callable[..., Any]) -> list[tuple[F
 def _format_name(entry: FormResult | GroupResult) -> str:
     label = entry.format_label if isinstance(entry, FormResult) else entry.name.partition("@")[2]
     return label or _AS_WRITTEN
-
-
-def direction_words(metric: str, higher_is_better: bool) -> str:
-    """A metric with an arrow in the direction that is better."""
-    return f"{metric} {'↑' if higher_is_better else '↓'}"

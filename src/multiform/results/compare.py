@@ -96,7 +96,8 @@ class _Column:
     @property
     def is_mean(self) -> bool:
         """Whether its score is the mean of the documents or tasks."""
-        return self.group is None or is_mean(self.group, [scored.form for scored in self.parts.values()])
+        group = self.group
+        return group is None or is_mean(group, [scored.form for scored in self.parts.values()], group.primary)
 
 
 def compare_forms(forms: Sequence[FormResult], groups: Sequence[GroupResult] = ()) -> list[FormComparison]:
@@ -115,12 +116,11 @@ def compare_forms(forms: Sequence[FormResult], groups: Sequence[GroupResult] = (
     return [comparison for (name, _), alike in columns.items() for comparison in _comparisons(name, alike)]
 
 
-def is_mean(group: GroupResult, forms: Sequence[FormResult], key: str | None = None) -> bool:
-    """Whether a group's first score, or that of `key`, is the mean of its documents or tasks.
+def is_mean(group: GroupResult, forms: Sequence[FormResult], key: str) -> bool:
+    """Whether a group's score is the mean of its documents or tasks.
 
     A group may define another aggregation, and the scores of forms need not be means.
     """
-    key = group.primary if key is None else key
     if any(ScoredForm.of(form, key).family is None for form in forms):
         return False
     weights = [form.estimates[key].n if group.weight_by_size else 1 for form in forms]
@@ -335,9 +335,7 @@ def _choice_index(sample: ScoredSample, answer: Any) -> int | None:
     return None
 
 
-def position_bias_of(
-    samples: Sequence[ScoredSample], clusters: Sequence[Hashable] | None = None
-) -> PositionBias | None:
+def position_bias_of(samples: Sequence[ScoredSample], clusters: Sequence[Hashable] | None) -> PositionBias | None:
     """The position bias of a form, from the documents that have a pick and one right choice.
 
     `clusters` holds the cluster of each sample. None where fewer than two documents or clusters are left.
@@ -351,7 +349,7 @@ def position_bias_of(
     return position_bias(picks, golds, remaining_clusters)
 
 
-def calibration_of(samples: Sequence[ScoredSample], clusters: Sequence[Hashable] | None = None) -> Calibration | None:
+def calibration_of(samples: Sequence[ScoredSample], clusters: Sequence[Hashable] | None) -> Calibration | None:
     """The calibration of a form that ranks choices, from the probabilities of the choices among each other.
 
     `clusters` holds the cluster of each sample.

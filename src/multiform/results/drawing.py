@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 import importlib.util
 import io
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multiform.errors import MultiformError, UsageError
+from multiform.errors import MultiformError, UsageError, nearest
 from multiform.paths import replace_output
-from multiform.results.charts import CELLS, CHARTS, PALETTE, ChartAxis, ChartPanel, ChartSpec, shorten_names
-from multiform.results.values import ResultsData
+from multiform.results.charts import CELLS, CHARTS, PALETTE, ChartAxis, ChartPanel, ChartSpec, short_formats
+from multiform.results.results import Results
 
 if TYPE_CHECKING:
     from altair import Chart
@@ -21,47 +23,29 @@ _SUFFIXES = (".svg", ".png", ".html")
 
 
 class Charts:
-    """The charts of a run: ``results.chart.scores()`` and so on."""
+    """The charts of a run, with a method for each of `CHARTS`: ``results.chart.scores()`` and so on."""
 
-    def __init__(self, results: ResultsData) -> None:
+    def __init__(self, results: Results) -> None:
         self._results = results
 
     def __repr__(self) -> str:
         return f"<Charts: {', '.join(f'{name}()' for name in CHARTS)}>"
 
-    def scores(self) -> Chart:
-        """The first score of every form with its 95 % interval."""
-        return self._draw("scores")
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *CHARTS]
 
-    def heatmap(self) -> Chart:
-        """Scores by task and format, darker where they are higher; of the metric that most forms have."""
-        return self._draw("heatmap")
+    def __getattr__(self, name: str) -> Callable[[], Chart]:
+        if name not in CHARTS:
+            raise AttributeError(f"no chart '{name}'; {nearest(name, CHARTS, listed='there are')}")
 
-    def spread(self) -> Chart:
-        """How much better the best form of each task is than the worst."""
-        return self._draw("spread")
+        def chart() -> Chart:
+            return draw(CHARTS[name](self._results), self._results)
 
-    def differences(self) -> Chart:
-        """The paired differences between the forms of each task or group, with 95 % intervals; of many, the largest."""
-        return self._draw("differences")
-
-    def flips(self) -> Chart:
-        """How many documents one form gets right and another wrong, for each pair of forms."""
-        return self._draw("flips")
-
-    def position_bias(self) -> Chart:
-        """How often each position among the choices is picked (bars), and how often it is right (ticks)."""
-        return self._draw("position_bias")
-
-    def calibration(self) -> Chart:
-        """How often the picked choice is right, by how sure the model is of it."""
-        return self._draw("calibration")
-
-    def _draw(self, name: str) -> Chart:
-        return draw(CHARTS[name](self._results), self._results)
+        chart.__doc__ = CHARTS[name].__doc__
+        return chart
 
 
-def save_chart(results: ResultsData, name: str, path: str | Path) -> Path:
+def save_chart(results: Results, name: str, path: str | Path) -> Path:
     """Draw one of the charts into an SVG, PNG or HTML file; returns its path."""
     path = Path(path)
     if name not in CHARTS:
@@ -75,7 +59,7 @@ def save_chart(results: ResultsData, name: str, path: str | Path) -> Path:
     return path
 
 
-def chart_image(results: ResultsData) -> str:
+def chart_image(results: Results) -> str:
     """The chart of the scores as an HTML image with a text alternative; empty where it cannot be drawn."""
     if not all(importlib.util.find_spec(package) for package in ("altair", "vl_convert")):
         return ""
@@ -89,10 +73,13 @@ def chart_image(results: ResultsData) -> str:
     return f'<img alt="{escape(spec.text)}" src="data:image/svg+xml;base64,{data}">'
 
 
-def draw(spec: ChartSpec, results: ResultsData) -> Chart:
+def draw(spec: ChartSpec, results: Results) -> Chart:
     """An Altair chart of a description of the results; below it is what the short labels of formats stand for."""
-    alt = _altair()
-    shown, legend = shorten_names(spec, results)
+    try:
+        import altair as alt
+    except ImportError as error:
+        raise UsageError("charts need the package altair", hint="pip install 'multiform[charts]'") from error
+    shown, legend = _shorten_names(spec, results)
     marks = {"interval": _intervals, "cell": _cells, "bar": _bars, "line": _lines}
     panels = []
     for panel in shown.panels:
@@ -106,28 +93,47 @@ def draw(spec: ChartSpec, results: ResultsData) -> Chart:
     return chart.properties(description=spec.text)
 
 
-def _altair() -> Any:
-    try:
-        import altair
-    except ImportError as error:
-        raise UsageError("charts need the package altair", hint="pip install 'multiform[charts]'") from error
-    return altair
-
-
 def _rows_chart(alt: Any, panel: ChartPanel) -> Any:
     return alt.Chart(alt.Data(values=[dict(row) for row in panel.rows]))
 
 
-def _encoding(alt: Any, axis: ChartAxis, channel: str, **options: Any) -> Any:
+def _shorten_names(chart: ChartSpec, results: Results) -> tuple[ChartSpec, list[str]]:
+    """The chart with short labels in place of the long names of formats that are in it, and what they stand for."""
+    text = str(chart.to_dict())
+    shorts = {label: short for label, short in short_formats(results.forms).items() if label != short and label in text}
+
+    def shorten(value: Any) -> Any:
+        """A text, or the texts in a row or list, with the longest labels replaced first."""
+        if isinstance(value, Mapping):
+            return {key: shorten(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [shorten(item) for item in value]
+        for label in sorted(shorts, key=len, reverse=True) if isinstance(value, str) else ():
+            value = value.replace(label, shorts[label])
+        return value
+
+    panels = [
+        replace(
+            panel,
+            title=shorten(panel.title),
+            x=replace(panel.x, names=shorten(panel.x.names)),
+            y=replace(panel.y, names=shorten(panel.y.names)),
+            domain=shorten(panel.domain),
+            rows=shorten(panel.rows),
+        )
+        for panel in chart.panels
+    ]
+    return replace(chart, panels=panels), [f"{short}: {label}" for label, short in shorts.items()]
+
+
+def _encoding(alt: Any, axis: ChartAxis, channel: str) -> Any:
     """An axis of numbers with its fixed range, or one of names, which are never cut."""
     if axis.low is None:
-        names = {
-            "sort": None if axis.names is None else list(axis.names),
-            "axis": alt.Axis(labelLimit=0, labelAngle=0 if channel == "Y" else -45),
-        }
-        return getattr(alt, channel)(f"{axis.field}:N", title=axis.title, **names)
+        labels = alt.Axis(labelLimit=0, labelAngle=0 if channel == "Y" else -45)
+        order = None if axis.names is None else list(axis.names)
+        return getattr(alt, channel)(f"{axis.field}:N", title=axis.title, sort=order, axis=labels)
     scale = alt.Scale(domain=[axis.low, axis.high], nice=False, zero=False)
-    return getattr(alt, channel)(f"{axis.field}:Q", title=axis.title, scale=scale, **options)
+    return getattr(alt, channel)(f"{axis.field}:Q", title=axis.title, scale=scale)
 
 
 def _color(alt: Any, panel: ChartPanel) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""ResultsData as files and data frames: lm-eval's JSON and samples files, Parquet, and pandas."""
+"""Results as files and data frames: lm-eval's JSON and samples files, Parquet, and pandas."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import UsageError, excerpt
@@ -18,11 +20,14 @@ from multiform.prompts.media import binary_summary
 from multiform.requests import Completion, LLOutput
 from multiform.results.extraction import extraction_of
 from multiform.results.notes import failures_of
+from multiform.results.results import Results
 from multiform.results.samples import Sidecars, choices_and_labels, sample_lines, task_hash
-from multiform.results.values import FormResult, GroupResult, ResultsData
+from multiform.results.values import FormResult
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from multiform.results.form_comparison import FormComparison
 
 #: Line separators that JSON does not escape, but `str.splitlines` and others split at.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
@@ -31,18 +36,20 @@ _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 _DATA_URLS = ("data:image/", "data:audio/")
 
 
-def to_json(results: ResultsData) -> dict[str, Any]:
+def to_json(results: Results) -> dict[str, Any]:
     """The results as the JSON object that lm-eval writes; docs/results.md lists the keys that Multiform adds."""
-    forms, groups = results.forms, results.groups
-    scored = [group for group in groups if group.estimates]
-    all_results: list[FormResult | GroupResult] = [*forms, *groups]
-    by_name = sorted(all_results, key=lambda entry: entry.name)
+    from multiform.results.languages import language_spreads
+
+    forms, entries = results.forms, results.entries
+    scored = [group for group in results.groups if group.estimates]
+    by_name = sorted(entries, key=lambda entry: entry.name)
+    spreads = {spread.name: spread.to_dict() for spread in language_spreads(results)}
     about = list(results.provenance.items())
     model = next((i for i, (key, _) in enumerate(about) if key == "model_source"), len(about))
     return {
-        "results": {entry.name: entry.scores() for entry in all_results},
+        "results": {entry.name: entry.scores() for entry in entries},
         **({"groups": {group.name: group.scores() for group in scored}} if scored else {}),
-        "group_subtasks": {group.name: list(group.members) for group in groups},
+        "group_subtasks": {group.name: list(group.members) for group in results.groups},
         "configs": {form.name: dict(form.config) for form in sorted(forms, key=lambda form: form.name)},
         "versions": {entry.name: entry.version for entry in by_name},
         "n-shot": {entry.name: entry.num_fewshot for entry in by_name},
@@ -54,13 +61,14 @@ def to_json(results: ResultsData) -> dict[str, Any]:
         **dict(about[model:]),
         "intervals": {
             entry.name: {key: [estimate.low, estimate.high] for key, estimate in entry.estimates.items()}
-            for entry in all_results
+            for entry in entries
         },
         "forms": {form.name: _form(form) for form in forms},
         **({"weight_by_size": {group.name: group.weight_by_size for group in scored}} if scored else {}),
-        **_comparisons(results),
+        **({"across_forms": _across_forms(results.comparisons)} if results.comparisons else {}),
+        **({"across_languages": spreads} if spreads else {}),
         "status": results.status,
-        "failures": {entry.name: failures_of(entry) for entry in all_results if entry.failed},
+        "failures": {entry.name: failures_of(entry) for entry in entries if entry.failed},
     }
 
 
@@ -85,13 +93,23 @@ def output_folder(path: Path, model_name: str) -> Path:
     return path.parent if path.suffix == ".json" else path / model_name
 
 
-def write_results(results: ResultsData, path: Path, *, samples: bool) -> list[Path]:
+def ending_time(results: Results) -> datetime:
+    """When the run ended; lm-eval's files say when it began. Now, if the file of another tool has no date."""
+    date = results.provenance.get("date_iso") or results.provenance.get("date")
+    with suppress(ValueError, OverflowError, OSError):
+        if isinstance(date, int | float):
+            return datetime.fromtimestamp(date).astimezone()
+        return datetime.fromisoformat(str(date)).astimezone()
+    return datetime.now().astimezone()
+
+
+def write_results(results: Results, path: Path, *, samples: bool) -> list[Path]:
     """Write ``results_<date>.json``, and with `samples` a ``samples_<form>_<date>.jsonl`` for each form.
 
     `path` is a folder, or a .json file whose name replaces ``results``. Returns the written files.
     """
-    stamp = str(results.provenance["date_iso"]).replace(":", "-")
-    folder = output_folder(path, str(results.provenance["model_name_sanitized"]))
+    stamp = ending_time(results).replace(tzinfo=None).isoformat().replace(":", "-")
+    folder = output_folder(path, str(results.provenance.get("model_name_sanitized") or safe_name(results.model_name)))
     main = path.stem if path.suffix == ".json" else "results"
     written, sidecars = [folder / f"{main}_{stamp}.json"], Sidecars(folder, stamp)
     # All files are written before the first gets its name, and the results get theirs last, as the stack is unwound.
@@ -135,13 +153,18 @@ def json_line(value: Mapping[str, Any]) -> str:
     return text.translate(_LINE_ENDS)
 
 
+def compact_json(value: Any) -> str:
+    """A JSON value without spaces, as pages get it."""
+    return json.dumps(
+        _finite(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=binary_summary
+    )
+
+
 def _finite(value: Any) -> Any:
     """The value with strings as keys, and None for numbers that JSON does not have."""
-    kind = type(value)  # of most values, which are many: asking each for its classes takes several times as long
-    if kind is str:
-        return binary_summary(value) if value.startswith(_DATA_URLS) else value
-    if kind is int or kind is bool or value is None:
-        return value
+    # Of most values, which are many, the type itself is asked: `isinstance` takes several times as long.
+    if type(value) in (str, int, bool, NoneType):
+        return binary_summary(value) if type(value) is str and value.startswith(_DATA_URLS) else value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list | tuple):
@@ -164,34 +187,25 @@ def _replacing(path: Path, chunks: Iterable[str]) -> Iterator[None]:
         yield
 
 
-def _comparisons(results: ResultsData) -> dict[str, Any]:
-    """The comparisons of forms, and the spread over languages of each group that has several."""
-    from multiform.results.languages import language_spreads
-
-    across: dict[str, Any] = {}
-    if results.comparisons:
-        from multiform.results.form_comparison import by_name  # which needs numpy
-
-        across["across_forms"] = by_name(results.comparisons)
-    if spreads := language_spreads(results):
-        across["across_languages"] = {spread.name: spread.to_dict() for spread in spreads}
-    return across
-
-
-def _variation(label: str | None) -> dict[str, Any]:
-    """The axes of a form's variation and the hash of its name; nothing for a form without one."""
-    variation = Variation.parse(label or "")
-    return {"variation": {"hash": variation.hash, "axes": dict(variation.choices)}} if variation.choices else {}
+def _across_forms(comparisons: Sequence[FormComparison]) -> Mapping[str, dict[str, Any]]:
+    """For each task and group, the metrics by which its forms were compared."""
+    nested: dict[str, dict[str, Any]] = {}
+    for comparison in comparisons:
+        by_metric = nested.setdefault(comparison.name, {})
+        # Two kinds of scoring may have the metric of one name.
+        taken = comparison.metric in by_metric
+        by_metric[f"{comparison.metric} ({comparison.scoring})" if taken else comparison.metric] = comparison.to_dict()
+    return nested
 
 
 def _form(form: FormResult) -> dict[str, Any]:
-    extraction = extraction_of(form)
+    extraction, variation = extraction_of(form), Variation.parse(form.format_label or "")
     return {
         "task": form.task,
         "mapping": dict(form.mapping),
         "format": form.format,
         "identity": form.identity,
-        **_variation(form.format_label),
+        **({"variation": {"hash": variation.hash, "axes": dict(variation.choices)}} if variation.choices else {}),
         "primary_metric": form.primary,
         "overridden": list(form.overridden),
         **({"control": True} if form.control else {}),
@@ -270,7 +284,7 @@ SCORE_COLUMNS = (
 )
 
 
-def data_frame(results: ResultsData, table: str) -> DataFrame:
+def data_frame(results: Results, table: str) -> DataFrame:
     """A data frame with a row for each sample of each form, or for each score ("scores") of each form and group."""
     try:
         import pandas
@@ -285,7 +299,7 @@ def data_frame(results: ResultsData, table: str) -> DataFrame:
     raise UsageError(f"expected one of two tables, got {excerpt(table)}", where="to_pandas", hint=hint)
 
 
-def frame_rows(results: ResultsData) -> Iterator[dict[str, Any]]:
+def frame_rows(results: Results) -> Iterator[dict[str, Any]]:
     """A row for each metric and filter of each form and group."""
     chances = {
         name: (chance, comparison.above_chance(index))
@@ -293,24 +307,17 @@ def frame_rows(results: ResultsData) -> Iterator[dict[str, Any]]:
         for index, (name, chance) in enumerate(zip(comparison.forms, comparison.chances, strict=False))
     }
     for entry in results.entries:
-        for number, row in enumerate(_rows(entry)):
-            chance, above = chances.get(entry.name, (None, None)) if number == 0 else (None, None)
-            yield {**row, "chance": chance, "above_chance": above}
-
-
-def _rows(entry: FormResult | GroupResult) -> Iterator[dict[str, Any]]:
-    about: dict[str, Any] = {"name": entry.name, "kind": "group", "num_fewshot": entry.num_fewshot}
-    if isinstance(entry, FormResult):
-        about |= {"kind": "form", "task": entry.task, "format": entry.format_label}
-    for key, estimate in entry.estimates.items():
-        metric, _, scorer = key.partition(",")
-        yield about | {
-            "metric": metric,
-            "filter": scorer,
-            "value": estimate.value,
-            "stderr": estimate.stderr,
-            "low": estimate.low,
-            "high": estimate.high,
-            "n": estimate.n,
-            "higher_is_better": entry.higher_is_better.get(metric),
-        }
+        about: dict[str, Any] = {"name": entry.name, "kind": "group", "num_fewshot": entry.num_fewshot}
+        if isinstance(entry, FormResult):
+            about |= {"kind": "form", "task": entry.task, "format": entry.format_label}
+        for key, estimate in entry.estimates.items():
+            metric, _, scorer = key.partition(",")
+            chance, above = chances.get(entry.name, (None, None)) if key == entry.primary else (None, None)
+            yield about | {
+                "metric": metric,
+                "filter": scorer,
+                **estimate.numbers("stderr", "n"),
+                "higher_is_better": entry.higher_is_better.get(metric),
+                "chance": chance,
+                "above_chance": above,
+            }

@@ -39,19 +39,14 @@ class Extraction:
         return {name: {key: getattr(getattr(self, name), key) for key in keys} for name in _SHARES}
 
     def __str__(self) -> str:
-        return (
+        words = (
             f"no answer could be extracted from {self.missing.value:.3f} of the completions, "
             f"a wrong one from {self.wrong.value:.3f}; a lenient extractor would give {self.lenient.value:.4f}"
-            + self._cause
         )
-
-    @property
-    def _cause(self) -> str:
-        """What to do where most completions without an answer ended too early."""
         if 2 * self.cut_off <= self.unread:
-            return ""
+            return words
         share = f"{self.cut_off} of the {self.unread} without an answer were cut off at the limit of tokens"
-        return f"; {share}: raise it, e.g. --gen_kwargs max_gen_toks=1024"
+        return f"{words}; {share}: raise it, e.g. --gen_kwargs max_gen_toks=1024"
 
 
 class ReadAnswer(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -123,7 +122,14 @@ class FormComparison:
         if self.populations:
             result["wordings"] = {entry.label: self._population(entry) for entry in self.populations}
         result["position_bias"] = {
-            name: _position_numbers(bias) for name, bias in zip(names, self.positions, strict=True) if bias
+            name: {
+                "preferred": bias.preferred,
+                "p": bias.p,
+                "recall_std": bias.recall_std,
+                "excess": [position.excess.to_dict() for position in bias.positions],
+            }
+            for name, bias in zip(names, self.positions, strict=True)
+            if bias
         }
         result["calibration_error"] = {
             name: calibration.error.to_dict()
@@ -175,23 +181,3 @@ class FormComparison:
             "interquartile_range": spread.interquartile_range,
             **({} if variance is None else {"variance": {"total": variance.total, "shares": variance.shares} | split}),
         }
-
-
-def _position_numbers(bias: PositionBias) -> dict[str, Any]:
-    return {
-        "preferred": bias.preferred,
-        "p": bias.p,
-        "recall_std": bias.recall_std,
-        "excess": [position.excess.to_dict() for position in bias.positions],
-    }
-
-
-def by_name(comparisons: Sequence[FormComparison]) -> Mapping[str, dict[str, Any]]:
-    """The comparisons as JSON: for each task and group, the metrics by which its forms were compared."""
-    nested: dict[str, dict[str, Any]] = {}
-    for comparison in comparisons:
-        by_metric = nested.setdefault(comparison.name, {})
-        # Two kinds of scoring may have the metric of one name.
-        taken = comparison.metric in by_metric
-        by_metric[f"{comparison.metric} ({comparison.scoring})" if taken else comparison.metric] = comparison.to_dict()
-    return nested

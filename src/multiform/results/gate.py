@@ -18,8 +18,9 @@ from pydantic import Field
 from typing_extensions import TypedDict  # pydantic needs these before 3.12
 
 from multiform.errors import ConfigError, UsageError, excerpt, nearest
+from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_form, compare_groups, form_pairs, only_in
-from multiform.results.values import FormResult, ResultsData
+from multiform.results.values import FormResult
 from multiform.schema import has_type
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.differences import simultaneous_bounds
@@ -145,11 +146,6 @@ def _mapping_file(path: Path, hint: str) -> tuple[dict[str, Any], Callable[..., 
     return data, place
 
 
-def is_accuracy_file(path: Path) -> bool:
-    """Whether a path is a YAML file, as those are with which vLLM's CI checks accuracy."""
-    return path.suffix in (".yaml", ".yml") and path.is_file()
-
-
 class _Metric(TypedDict):
     name: str
     value: _NUMBER
@@ -167,7 +163,7 @@ _ACCURACY_KEYS = {
 }
 
 
-def read_accuracy_file(path: Path) -> ResultsData:
+def read_accuracy_file(path: Path) -> Results:
     """The scores of one of vLLM's accuracy files as a run without samples: each is taken as exact.
 
     ```yaml
@@ -187,30 +183,22 @@ def read_accuracy_file(path: Path) -> ResultsData:
         raise ConfigError("expected a list of tasks", where=place("tasks"), hint="see multiform docs guides/gate-in-ci")
     limit = data.get("limit")
     forms = [_reference_form(entry, data.get("num_fewshot"), limit) for entry in data["tasks"]]
-    return ResultsData(forms=forms, run={"model": data.get("model_name"), "limit": limit}, provenance={})
+    return Results(forms=forms, run={"model": data.get("model_name"), "limit": limit}, provenance={})
 
 
 def _reference_form(entry: _Accuracy, num_fewshot: Any, limit: Any) -> FormResult:
     name = entry["name"]
     return FormResult(
-        form=name,
+        name=name,
         task=name.partition("@")[0],
         alias=name,
-        identity="",
-        version=None,
         num_fewshot=num_fewshot,
         total_docs=int(limit) if limit is not None and limit >= 1 else 0,
         # No error of its own: the file says what the score is, not how sure it is.
         estimates={
             metric["name"]: Estimate(value=float(metric["value"]), n=_EXACT, stderr=0.0) for metric in entry["metrics"]
         },
-        higher_is_better={},
-        config={},
-        mapping={},
-        format=None,
         format_label=name.partition("@")[2] or None,
-        overridden=(),
-        samples=(),
     )
 
 
@@ -285,17 +273,17 @@ def gate(changes: Sequence[FormChange], limit: float) -> dict[Verdict, list[Form
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """A form or group under a rule: its change from the baseline, and the candidate's own score."""
+    """A form or group under a rule, with its change from the baseline."""
 
     rule: Rule
     change: FormChange
-    score: Estimate
+    #: How many documents the whole dataset has; 0 where that is not known.
     total: int
     #: Whether the score is the share of documents that are right.
     is_rate: bool
 
 
-def check_policy(policy: Policy, base: ResultsData, candidate: ResultsData) -> GateReport:
+def check_policy(policy: Policy, base: Results, candidate: Results) -> GateReport:
     """Check every condition of a policy on the forms and groups that both runs have.
 
     Forms and documents that only the baseline has are missing, unless the policy allows that.
@@ -305,7 +293,7 @@ def check_policy(policy: Policy, base: ResultsData, candidate: ResultsData) -> G
         if not any(_matches(pattern, *name) for name in names):
             hint = nearest(pattern, dict.fromkeys(name for name, _ in names), listed="the runs have")
             raise UsageError(f"no form, task or group of the runs is called '{pattern}'", where="policy", hint=hint)
-    subjects = [*_groups(policy, base, candidate), *_forms(policy, base, candidate)]
+    subjects = list(_subjects(policy, base, candidate))
     if not subjects:
         message = "no form or group that both runs have falls under a rule"
         raise UsageError(message, where="policy", hint="add a 'default' rule, or name forms of the runs under 'tasks'")
@@ -330,7 +318,12 @@ def check_policy(policy: Policy, base: ResultsData, candidate: ResultsData) -> G
     )
 
 
-def _forms(policy: Policy, base: ResultsData, candidate: ResultsData) -> Iterator[_Subject]:
+def _subjects(policy: Policy, base: Results, candidate: Results) -> Iterator[_Subject]:
+    """The groups, then the forms, that both runs have and a rule is about."""
+    for group in base.groups:
+        if (rule := policy.rule(group.name, group.base)) is not None:
+            for change in compare_groups(replace(base, groups=[group]), candidate, metric=rule.metric):
+                yield _Subject(rule, change, 0, change.metric in RIGHT_OR_WRONG)
     for form, counterpart in form_pairs(base, candidate):
         rule = policy.rule(form.name, form.task)
         if rule is None:
@@ -339,17 +332,7 @@ def _forms(policy: Policy, base: ResultsData, candidate: ResultsData) -> Iterato
         metrics = [rule.metric] if rule.metric or not _is_reference(form) else list(form.estimates)
         for metric in metrics:
             change = compare_form(form, counterpart, metric)
-            yield _Subject(rule, change, change.second, counterpart.total_docs, _is_rate(counterpart, change.metric))
-
-
-def _groups(policy: Policy, base: ResultsData, candidate: ResultsData) -> Iterator[_Subject]:
-    for group in base.groups:
-        rule = policy.rule(group.name, group.base)
-        if rule is None:
-            continue
-        alone = replace(base, groups=[group])
-        for change in compare_groups(alone, candidate, metric=rule.metric):
-            yield _Subject(rule, change, change.second, 0, change.metric in RIGHT_OR_WRONG)
+            yield _Subject(rule, change, counterpart.total_docs, _is_rate(counterpart, change.metric))
 
 
 def _is_rate(form: FormResult, key: str) -> bool:
@@ -364,25 +347,24 @@ def _is_reference(form: FormResult) -> bool:
     return not form.samples and all(estimate.stderr == 0.0 for estimate in form.estimates.values())
 
 
-def _reference_cautions(base: ResultsData, subjects: Sequence[_Subject]) -> Iterator[str]:
+def _reference_cautions(base: Results, subjects: Sequence[_Subject]) -> Iterator[str]:
     limits = {form.name: form.total_docs for form in base.forms if _is_reference(form) and form.total_docs}
     for subject in subjects:
         limit = limits.get(subject.change.name.partition(" → ")[0])
-        if limit is not None and limit != subject.score.n:
-            counts = f"the baseline is over {limit:,} documents, the candidate over {subject.score.n:,}"
-            yield f"{subject.change.name}: {counts}"
+        if limit is not None and limit != (n := subject.change.second.n):
+            yield f"{subject.change.name}: the baseline is over {limit:,} documents, the candidate over {n:,}"
 
 
 def _condition(subject: _Subject, kind: str, limit: float, number: int, confidence: float) -> GateCondition:
     """One condition; its bounds are those of `number` conditions at once."""
-    change = subject.change
+    change, score = subject.change, subject.change.second
     if kind in ("max_loss", "min_gain"):
         value, n = change.gain, change.difference.n
         low, high = replace(change, comparisons=number).gain_bounds(confidence)
         at_least = -limit if kind == "max_loss" else limit
     else:
-        value, n = subject.score.value, subject.score.n
-        low, high = score_bounds(subject.score, number, confidence, is_rate=subject.is_rate)
+        value, n = score.value, score.n
+        low, high = score_bounds(score, number, confidence, is_rate=subject.is_rate)
         at_least = limit
     # At most the limit is the same as at least, with all signs turned.
     turned = kind == "max_score"

@@ -75,17 +75,14 @@ def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0)
         n=sum(form.n for form in inside),
         path=group.path,
         forms=[form.name for form in inside],
-        weight_by_size=all(_weighs_by_size(entry) for entry in config.aggregates()[:1]),
+        weight_by_size=all(
+            entry.get("weight_by_size", True) and not entry.get("weight_by_member") for entry in config.aggregates()[:1]
+        ),
         failed=sum(len(form.failed) for form in inside),
         bounds=_group_bounds(group, forms) if any(form.failed for form in inside) else {},
     )
-    below = [
-        inner
-        for member in group.members
-        if isinstance(member, Group)
-        for inner in group_results(member, forms, depth + 1)
-    ]
-    return [result, *below]
+    groups = (member for member in group.members if isinstance(member, Group))
+    return [result, *(inner for member in groups for inner in group_results(member, forms, depth + 1))]
 
 
 def _aggregates(group: Group, forms: Sequence[FormResult]) -> list[dict[str, Any]]:
@@ -99,10 +96,6 @@ def _aggregates(group: Group, forms: Sequence[FormResult]) -> list[dict[str, Any
     if known or not aggregates or group.label is None or len(metrics) != 1:
         return aggregates
     return [{**{key: value for key, value in aggregates[0].items() if key != "filter_list"}, "metric": metrics.pop()}]
-
-
-def _weighs_by_size(entry: Mapping[str, Any]) -> bool:
-    return entry.get("weight_by_size", True) and not entry.get("weight_by_member")
 
 
 def _forms_of(group: Group, forms: Mapping[str, FormResult]) -> list[FormResult]:
@@ -190,8 +183,8 @@ def _with_form_intervals(form: FormResult, level: float) -> FormResult:
         return form
     from multiform.results.compare import form_table
 
-    tables = {key: form_table(form, key) for key in form.estimates}
-    return replace(form, estimates=_estimates(form.estimates, tables, level))
+    estimates = {key: _with_interval(score, form_table(form, key), level) for key, score in form.estimates.items()}
+    return replace(form, estimates=estimates)
 
 
 def _with_group_intervals(group: GroupResult, forms: Mapping[str, FormResult], level: float) -> GroupResult:
@@ -201,13 +194,15 @@ def _with_group_intervals(group: GroupResult, forms: Mapping[str, FormResult], l
     from multiform.results.compare import group_table
 
     inside = [forms[name] for name in group.forms if name in forms]
-    # A group's score is over the forms that have the metric.
-    having = {key: [form for form in inside if key in form.estimates] for key in group.estimates}
-    tables = {key: group_table(group, members, key) for key, members in having.items()}
-    estimates = _estimates(group.estimates, tables, level)
-    for key, members in having.items():
-        if tables[key] is None:
-            estimates[key] = _without_documents(estimates[key], [form.estimates[key] for form in members])
+    estimates = {}
+    for key, score in group.estimates.items():
+        # A group's score is over the forms that have the metric.
+        members = [form for form in inside if key in form.estimates]
+        table = group_table(group, members, key)
+        if table is None:
+            estimates[key] = _without_documents(score, [form.estimates[key] for form in members])
+        else:
+            estimates[key] = _with_interval(score, table, level)
     return replace(group, estimates=estimates)
 
 
@@ -223,18 +218,14 @@ def _without_documents(score: Estimate, members: Sequence[Estimate]) -> Estimate
     return bounded
 
 
-def _estimates(
-    estimates: Mapping[str, Estimate], tables: Mapping[str, DocumentScores | None], level: float
-) -> dict[str, Estimate]:
-    """The estimates with the intervals of the scores in `tables`; one without a table stays as it is."""
+def _with_interval(score: Estimate, table: DocumentScores | None, level: float) -> Estimate:
+    """The score with the interval of the mean of its documents; as it is if they are not known."""
+    if table is None:
+        return score
     from multiform.statistics.means import form_means
 
-    changed = dict(estimates)
-    for key, table in tables.items():
-        if table is not None:
-            (mean,) = form_means(table).estimates(level)
-            changed[key] = replace(estimates[key], low=mean.low, high=mean.high)
-    return changed
+    (mean,) = form_means(table).estimates(level)
+    return replace(score, low=mean.low, high=mean.high)
 
 
 def _with_sequence(result: _Result, stop: Mapping[str, Any]) -> _Result:

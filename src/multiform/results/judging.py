@@ -15,7 +15,8 @@ from typing import Any
 from multiform.errors import DataError, UsageError, excerpt
 from multiform.forms import Form, ScoredSample
 from multiform.requests import Completion
-from multiform.results.values import FormResult, ResultsData
+from multiform.results.results import Results
+from multiform.results.values import FormResult
 from multiform.scoring.judges import JudgeUsage
 from multiform.scoring.scorers.ai_judge import AIJudge
 from multiform.statistics.estimates import MIN_LABELS, Estimate, PoweredMean, mean_estimate, powered_mean
@@ -46,11 +47,11 @@ def judging_entry(usage: Mapping[str, JudgeUsage], forms: Sequence[FormResult], 
         if f"{CALIBRATED},{scorer}" in form.estimates
         and (powered := judge_calibration(form.samples, scorer, name=form.name, cluster=form.cluster)) is not None
     }
+    measured = {form.name: {name: _self_preference(form, name) for name in kin} for form in forms}
     preferred = {
-        form.name: {name: estimate.numbers()}
-        for form in forms
-        for name in kin
-        if (estimate := _self_preference(form, name)) is not None
+        form: {name: estimate.numbers() for name, estimate in by_judge.items() if estimate is not None}
+        for form, by_judge in measured.items()
+        if any(by_judge.values())
     }
     entry = {"kin": kin, "calibration": calibrated, "self_preference": preferred}
     return {
@@ -84,7 +85,7 @@ def _self_preference(form: FormResult, judge: str) -> Estimate | None:
     return mean_estimate(differences) if differences else None
 
 
-def judging_notes(results: ResultsData) -> Iterator[str]:
+def judging_notes(results: Results) -> Iterator[str]:
     """Notes on the judges of a run, a line for each."""
     judging = results.run.get("judging") or {}
     for name, usage in judging.get("judges", {}).items():
@@ -162,50 +163,43 @@ class HumanLabel:
     completion: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HumanLabels:
-    """The labels of a file."""
+def read_labels(path: str | Path) -> list[HumanLabel]:
+    """Read a file of rows with the columns `doc_id`, `label` and perhaps `form` and `completion`."""
+    path = Path(path).expanduser()
+    labels = [_label(row, f"{_WHERE}: {path}: row {number}") for number, row in enumerate(read_rows(path), start=1)]
+    counts = Counter((label.doc_id, label.form) for label in labels)
+    twice = next((doc_id for (doc_id, _), number in counts.items() if number > 1), None)
+    if twice is not None:
+        hint = "give one for each completion, e.g. what most people say"
+        raise DataError(f"doc {twice} has two labels", where=f"{_WHERE}: {path}", hint=hint)
+    return labels
 
-    labels: Sequence[HumanLabel]
 
-    @classmethod
-    def from_file(cls, path: str | Path) -> HumanLabels:
-        """Read a file of rows with the columns `doc_id`, `label` and perhaps `form` and `completion`."""
-        path = Path(path).expanduser()
-        labels = [_label(row, f"{_WHERE}: {path}: row {number}") for number, row in enumerate(read_rows(path), start=1)]
-        counts = Counter((label.doc_id, label.form) for label in labels)
-        twice = next((doc_id for (doc_id, _), number in counts.items() if number > 1), None)
-        if twice is not None:
-            hint = "give one for each completion, e.g. what most people say"
-            raise DataError(f"doc {twice} has two labels", where=f"{_WHERE}: {path}", hint=hint)
-        return cls(labels)
-
-    def attach(self, form: Form, samples: Sequence[ScoredSample]) -> list[ScoredSample]:
-        """The samples with labels among their values, where a judge has scored them."""
-        scorers = {scorer.name: scorer for scorer in form.scoring.scorers if isinstance(scorer, AIJudge)}
-        fitting = [label for label in self.labels if label.form in (None, form.name, form.task_name)]
-        # A label of this very form comes before one of the task, and that before one of any form.
-        fitting.sort(key=lambda label: (label.form == form.name, label.form is not None))
-        labels = {label.doc_id: label for label in fitting}
-        if not scorers or not labels:
-            return list(samples)
-        if form.config.repeats > 1:
-            message = f"a label is of one completion, and '{form.name}' has {form.config.repeats} of each document"
-            raise UsageError(message, where=_WHERE, hint="calibrate the judge with repeats: 1")
-        labelled, changed = [], 0
-        for sample in samples:
-            label, scorer = labels.get(sample.doc_id), scorers.get(sample.scorer)
-            if label is None or scorer is None or sample.failure is not None:
-                labelled.append(sample)
-            elif label.completion is not None and label.completion.strip() != _completion(sample):
-                changed += 1
-                labelled.append(sample)
+def attach_labels(labels: Sequence[HumanLabel], form: Form, samples: Sequence[ScoredSample]) -> list[ScoredSample]:
+    """The samples with labels among their values, where a judge has scored them."""
+    scorers = {scorer.name: scorer for scorer in form.scoring.scorers if isinstance(scorer, AIJudge)}
+    fitting = [label for label in labels if label.form in (None, form.name, form.task_name)]
+    # A label of this very form comes before one of the task, and that before one of any form.
+    fitting.sort(key=lambda label: (label.form == form.name, label.form is not None))
+    by_doc = {label.doc_id: label for label in fitting}
+    if not scorers or not by_doc:
+        return list(samples)
+    if form.config.repeats > 1:
+        message = f"a label is of one completion, and '{form.name}' has {form.config.repeats} of each document"
+        raise UsageError(message, where=_WHERE, hint="calibrate the judge with repeats: 1")
+    labelled, changed = [], 0
+    for sample in samples:
+        label, scorer = by_doc.get(sample.doc_id), scorers.get(sample.scorer)
+        if label is not None and scorer is not None and sample.failure is None:
+            if label.completion is None or label.completion.strip() == _completion(sample):
+                sample = replace(sample, values={**sample.values, HUMAN: _value(scorer, label)})
             else:
-                labelled.append(replace(sample, values={**sample.values, HUMAN: _value(scorer, label)}))
-        if changed:
-            message = "%s: %d of %d labels are not used, as the model has written another completion since"
-            logger.warning(message, form.name, changed, len(labels))
-        return labelled
+                changed += 1
+        labelled.append(sample)
+    if changed:
+        message = "%s: %d of %d labels are not used, as the model has written another completion since"
+        logger.warning(message, form.name, changed, len(by_doc))
+    return labelled
 
 
 def judge_calibration(

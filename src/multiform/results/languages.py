@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.formats.localization import language_names
 from multiform.forms import ScoredSample
-from multiform.results.values import FormResult, GroupResult, ResultsData
+from multiform.results.results import Results
+from multiform.results.values import FormResult, GroupResult
 from multiform.statistics.estimates import Estimate
 from multiform.terminal import align
 
@@ -33,6 +34,7 @@ class LanguageSpread:
     metric: str
     #: The score of each language, the highest first; a language with several scripts has one for each.
     scores: Mapping[str, Estimate]
+    higher_is_better: bool
     #: The highest minus the lowest score; its interval allows for picking them only where documents are paired.
     spread: Estimate
     #: How often the spread would be as large if all languages were equally easy; None without pairs.
@@ -54,7 +56,7 @@ class LanguageSpread:
         }
 
 
-def language_spreads(results: ResultsData) -> list[LanguageSpread]:
+def language_spreads(results: Results) -> list[LanguageSpread]:
     """The spread over languages of every group whose tasks state different languages."""
     forms = {form.name: form for form in results.forms}
     spreads = [
@@ -79,10 +81,17 @@ def _spread_of_group(group: GroupResult, forms: Sequence[FormResult]) -> Languag
         from multiform.statistics.differences import spread_of
         from multiform.statistics.means import form_means
 
-        found = spread_of(form_means(table))
-        spread, p, paired = found.spread, found.p, len(table.values)
+        difference = spread_of(form_means(table))
+        spread, p, paired = difference.spread, difference.p, len(table.values)
     return LanguageSpread(
-        name=group.name, metric=key.partition(",")[0], scores=scores, spread=spread, p=p, paired=paired, how=how
+        name=group.name,
+        metric=forms[0].metric,
+        scores=scores,
+        higher_is_better=forms[0].higher,
+        spread=spread,
+        p=p,
+        paired=paired,
+        how=how,
     )
 
 
@@ -145,7 +154,7 @@ def _row_key(sample: ScoredSample, stated: Any) -> Hashable:
     return None if None in values else tuple(map(str, values))
 
 
-def languages_text(results: ResultsData) -> str:
+def languages_text(results: Results) -> str:
     """One table: a row for each language, a column for each family; empty where no group has several languages.
 
     The languages of the most families come first, and of these the one with the highest mean score.
@@ -170,7 +179,13 @@ def languages_text(results: ResultsData) -> str:
         ["p", *("" if spread.p is None else f"{spread.p:.3f}" for spread in spreads)],
         ["rows", *("unpaired" if spread.paired is None else f"{spread.paired} paired" for spread in spreads)],
     ]
-    return "\n".join([*align(rows), *map(_how, spreads)])
+    unpaired = "unpaired, the interval does not allow for picking the two languages:"
+    return "\n".join(
+        [
+            *align(rows),
+            *(f"{s.name}: {unpaired if s.paired is None else 'rows are paired'} {s.how}" for s in spreads),
+        ]
+    )
 
 
 def _score_text(score: Estimate | None) -> str:
@@ -178,10 +193,3 @@ def _score_text(score: Estimate | None) -> str:
         return "–"
     error = "" if score.stderr is None else f" ± {score.stderr:.4f}"
     return f"{score.value:.4f}{error}  n={score.n}"
-
-
-def _how(spread: LanguageSpread) -> str:
-    """How the rows of a family are matched, or why they are not."""
-    if spread.paired is not None:
-        return f"{spread.name}: rows are paired {spread.how}"
-    return f"{spread.name}: unpaired, the interval does not allow for picking the two languages: {spread.how}"

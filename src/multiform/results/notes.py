@@ -17,7 +17,8 @@ from multiform.results.groups import dataset_interval
 from multiform.results.judging import judging_notes
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.provenance import usage_words
-from multiform.results.values import FormResult, GroupResult, ResultsData
+from multiform.results.results import Results
+from multiform.results.values import FormResult, GroupResult, metric_kind
 from multiform.statistics.estimates import ALPHA, LEVEL, STOPPED_LEVEL
 from multiform.terminal import duration
 
@@ -39,7 +40,7 @@ class NotedForms:
     weight_by_size: bool = True
 
 
-def noted_forms(results: ResultsData) -> list[NotedForms]:
+def noted_forms(results: Results) -> list[NotedForms]:
     """The outermost groups with their forms, then the forms that are in none."""
     by_name = {form.name: form for form in results.forms}
     noted = []
@@ -47,10 +48,10 @@ def noted_forms(results: ResultsData) -> list[NotedForms]:
         forms = [by_name.pop(name) for name in group.forms if name in by_name]
         if forms:
             noted.append(NotedForms(name=group.name, forms=forms, weight_by_size=group.weight_by_size))
-    return [*noted, *(NotedForms(name=form.form, forms=[form]) for form in by_name.values())]
+    return [*noted, *(NotedForms(name=form.name, forms=[form]) for form in by_name.values())]
 
 
-def extractions(results: ResultsData) -> Iterator[tuple[str, Extraction]]:
+def extractions(results: Results) -> Iterator[tuple[str, Extraction]]:
     """The extraction shares of each group and form, with its name."""
     for entry in noted_forms(results):
         read = [extraction for form in entry.forms if (extraction := extraction_of(form)) is not None]
@@ -58,7 +59,7 @@ def extractions(results: ResultsData) -> Iterator[tuple[str, Extraction]]:
             yield entry.name, pooled_extraction(read, weight_by_size=entry.weight_by_size)
 
 
-def form_notes(results: ResultsData) -> Iterator[str]:
+def form_notes(results: Results) -> Iterator[str]:
     """Notes on completions without an extracted answer, and on task settings that formats override."""
     for name, extraction in extractions(results):
         if extraction.missing.value or extraction.lenient.value > extraction.right.value:
@@ -103,7 +104,7 @@ def failures_of(entry: FormResult | GroupResult) -> dict[str, Any]:
     return {"failed": len(entry.failed), "documents": documents, "bounds": bounds}
 
 
-def result_notes(results: ResultsData) -> list[str]:
+def result_notes(results: Results) -> list[str]:
     """Notes on the scores, a line for each: that they are partial, failed documents, truncated prompts, how completions
     ended, ties, and a server whose model changed."""
     notes = [] if results.status == "complete" else [f"partial results: the run {status_words(results.status)}"]
@@ -122,19 +123,19 @@ def result_notes(results: ResultsData) -> list[str]:
     return [*notes, *(note for kind in kinds for note in kind(results))]
 
 
-def _control_notes(results: ResultsData) -> Iterator[str]:
-    """The scores of controls, which no comparison has, beside the best of the other forms of the same task."""
-    for control in results.forms:
-        if not control.control or not control.estimates:
-            continue
-        others = [form for form in results.forms if form.task == control.task and not form.control and form.estimates]
-        best = max(others, key=lambda form: form.score.value, default=None)
+def _control_notes(results: Results) -> Iterator[str]:
+    """The scores of controls, which no comparison has, beside the best score of that kind under a form of the task."""
+    scored = [form for form in results.forms if form.has_score]
+    for control in (form for form in scored if form.control):
+        kind = control.task, metric_kind(control.metric)
+        others = [form for form in scored if not form.control and (form.task, metric_kind(form.metric)) == kind]
+        best = max(others, key=lambda form: form.signed_score, default=None)
         beside = "" if best is None else f"; {best.name} scores {best.score.value:.4f}"
-        scored = f"{control.score.value:.4f} ({control.score.interval_text()})"
-        yield f"{control.name}: a control, outside of comparisons: it scores {scored}{beside}"
+        score = f"{control.score.value:.4f} ({control.score.interval_text()})"
+        yield f"{control.name}: a control, outside of comparisons: it scores {score}{beside}"
 
 
-def _thought_notes(results: ResultsData) -> Iterator[str]:
+def _thought_notes(results: Results) -> Iterator[str]:
     """Thoughts that ran into the token limit: they have no answer, which is not the same as a wrong one."""
     for entry in noted_forms(results):
         for ranked, become in ((False, "they count as wrong"), (True, "the choices are scored after what there was")):
@@ -153,20 +154,18 @@ def _limit_words(sample: ScoredSample) -> str:
     return f" at {limit:,} tokens" if isinstance(limit, int) else " at the end of the context"
 
 
-def _limit_notes(results: ResultsData) -> Iterator[str]:
+def _limit_notes(results: Results) -> Iterator[str]:
     """That `--limit` takes the first rows, which are no random sample where a file is sorted."""
     partial = [form for form in results.forms if form.n < form.total_docs]
     if _drawing(results) != "first":
         return
     if results.run.get("limit") is not None and not results.run.get("budget") and partial:
-        numbers = dict.fromkeys(f"{form.n:,} of {form.total_docs:,}" for form in partial)
-        listed = (
-            f"the first {next(iter(numbers))} documents" if len(numbers) == 1 else "the first documents of each task"
-        )
+        numbers = {f"{form.n:,} of {form.total_docs:,}" for form in partial}
+        listed = f"the first {numbers.pop()} documents" if len(numbers) == 1 else "the first documents of each task"
         yield f"limit: {listed}, which is not a random sample if the file is sorted (--sample random draws one)"
 
 
-def _dataset_notes(results: ResultsData) -> Iterator[str]:
+def _dataset_notes(results: Results) -> Iterator[str]:
     """What all documents would score, where `--until_ci` or `--sample` drew some of them at random."""
     drawn_alone = _drawing(results) != "first"
     stops = [task["forms"] for task in results.run.get("budget") or () if task.get("rule") == "until_ci"]
@@ -184,12 +183,12 @@ def _dataset_notes(results: ResultsData) -> Iterator[str]:
             yield f"{form.name}: {scored}; {drawn}"
 
 
-def _drawing(results: ResultsData) -> str:
+def _drawing(results: Results) -> str:
     """Which documents `--limit` took: "first", or how they were drawn."""
     return str((results.run.get("arguments") or {}).get("sample", "first"))
 
 
-def _ending_notes(results: ResultsData) -> Iterator[str]:
+def _ending_notes(results: Results) -> Iterator[str]:
     """Completions that did not end by themselves, of which a score alone says only that they are wrong.
 
     Thoughts that were cut off have a note of their own, or a budget at which they end.
@@ -212,7 +211,7 @@ def _cut_off_answers(form: FormResult) -> int:
     return sum(any(a.ending == "cut off" and not a.is_thought_cut_off for a in listed) for listed in answers.values())
 
 
-def _tie_notes(results: ResultsData) -> Iterator[str]:
+def _tie_notes(results: Results) -> Iterator[str]:
     for entry in noted_forms(results):
         if number := sum(form.ties for form in entry.forms):
             total = sum(form.n for form in entry.forms)
@@ -220,7 +219,7 @@ def _tie_notes(results: ResultsData) -> Iterator[str]:
             yield f"{entry.name}: {note}; the first of them is picked"
 
 
-def _token_notes(results: ResultsData) -> Iterator[str]:
+def _token_notes(results: Results) -> Iterator[str]:
     counts = results.run.get("server_tokens")
     if counts:
         read, written = counts.get("prompt", 0), counts.get("completion", 0)
@@ -230,7 +229,7 @@ def _token_notes(results: ResultsData) -> Iterator[str]:
         yield f"{counted}, without cached responses{price}"
 
 
-def _version_notes(results: ResultsData) -> Iterator[str]:
+def _version_notes(results: Results) -> Iterator[str]:
     for key, counts in (results.run.get("server_versions") or {}).items():
         listed = ", ".join(f"{value} ({number} responses)" for value, number in counts.items())
         yield f"the server's {key} changed during the run: {listed}"
@@ -266,7 +265,8 @@ def stop_lines(stops: Sequence[Mapping[str, Any]]) -> list[str]:
         lines.append(
             f"{task['task']}: {evaluated} of {total} evaluations, by {task['metric']}, documents in random order"
         )
-        lines += [_candidates(which, task[which]) for which in ("best", "worst") if task[which]]
+        for which, names in ((which, task[which]) for which in ("best", "worst") if task[which]):
+            lines.append(f"  {which}: {names[0] if len(names) == 1 else f'not known yet, one of {len(names)} forms'}")
         if task.get("picked") and task.get("spread") is not None:
             best, worst = task["picked"]
             lines.append(f"  {best} looks best and {worst} worst, {task['spread']:.4f} apart on documents of their own")
@@ -278,13 +278,7 @@ def stop_lines(stops: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _candidates(which: str, names: Sequence[str]) -> str:
-    return f"  {which}: {names[0] if len(names) == 1 else f'not known yet, one of {len(names)} forms'}"
-
-
-def closing_lines(
-    results: ResultsData, *, output_path: str | Path | None = None, report: Path | None = None
-) -> list[str]:
+def closing_lines(results: Results, *, output_path: str | Path | None = None, report: Path | None = None) -> list[str]:
     """The closing lines; `output_path` is where the results were written, `report` the path of the report."""
     lines = [*_findings(results), *_time_line(results)]
     if report is not None:
@@ -296,7 +290,7 @@ def closing_lines(
     return lines
 
 
-def _findings(results: ResultsData) -> Iterator[str]:
+def _findings(results: Results) -> Iterator[str]:
     """The clearest difference between two forms, and the form of which the most could not be extracted."""
     shown = [comparison for comparison in shown_comparisons(results) if comparison.spread is not None]
     pairs = [(comparison, pair) for comparison in shown for pair in comparison.differences]
@@ -315,15 +309,11 @@ def clearest_difference(comparison: FormComparison, pair: Difference, *, pairs: 
     The interval is the one that belongs to the corrected p value.
     """
     p = min(1.0, pair.p * pairs)
-    among = (
-        f"{pairs:,} pairs of forms" + (f" in {tasks} comparisons" if tasks > 1 else "")
-        if pairs > 1
-        else "the two forms"
-    )
+    among = f"{pairs:,} pairs of forms" + (f" in {tasks} comparisons" if tasks > 1 else "")
     if p >= ALPHA:
-        verb = "differ" if pairs > 1 else "do not differ"
-        who = f"none of {among} {verb} significantly" if pairs > 1 else f"the two forms {verb} significantly"
-        return f"differences: {who} (smallest {p_words(p)}{' after correction' if pairs > 1 else ''})"
+        if pairs == 1:
+            return f"differences: the two forms do not differ significantly (smallest {p_words(p)})"
+        return f"differences: none of {among} differ significantly (smallest {p_words(p)} after correction)"
     from multiform.statistics.differences import simultaneous_bounds
 
     sign = 1 if pair.estimate.value >= 0 else -1
@@ -350,7 +340,7 @@ def _wording_lines(shown: Sequence[FormComparison]) -> Iterator[str]:
         yield f"{len(entries) - _POPULATIONS} more formats with several wordings are in the results file (across_forms)"
 
 
-def _time_line(results: ResultsData) -> Iterator[str]:
+def _time_line(results: Results) -> Iterator[str]:
     seconds = results.provenance.get("total_evaluation_time_seconds")
     usage = results.provenance.get("usage")
     if seconds is None:

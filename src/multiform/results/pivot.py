@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from multiform.results.values import FormResult, GroupResult, ResultsData
-from multiform.statistics.estimates import ALPHA
+from multiform.results.results import Results
+from multiform.results.values import FormResult, GroupResult, direction_words
+from multiform.statistics.estimates import ALPHA, Estimate
 from multiform.terminal import latex_text, one_line
 
 if TYPE_CHECKING:
@@ -34,10 +35,9 @@ class PivotRow:
 
     name: str
     n: str
-    #: The score of each form, with a mark on the best; empty where there is none.
-    scores: Sequence[str]
-    #: The standard error of each score; empty where there is none.
-    errors: Sequence[str]
+    #: The score of each form, or None, and whether it cannot be told from the best.
+    scores: Sequence[Estimate | None]
+    best: Sequence[bool]
     #: How much better the best form is than the worst, with interval and p value: a line for each kind of scoring.
     differences: Sequence[str]
 
@@ -55,20 +55,15 @@ class Pivot:
 
     def cells(self, row: PivotRow) -> list[str]:
         """The scores of a row with their standard errors, aligned whether they are marked or not."""
-        blank = " " if any(score.endswith(BEST) for line in self.rows for score in line.scores) else ""
+        blank = " " if any(any(line.best) for line in self.rows) else ""
         cells = []
-        for score, error in zip(row.scores, row.errors, strict=True):
-            mark = BEST if score.endswith(BEST) else blank
-            cells.append(f"{score.removesuffix(BEST)}{f' ± {error}' if error else ''}{mark}" if score else "")
+        for score, is_best in zip(row.scores, row.best, strict=True):
+            error = "" if score is None or score.stderr is None else f" ± {score.stderr:.3f}"
+            cells.append("" if score is None else f"{score.value:.4f}{error}{BEST if is_best else blank}")
         return cells
 
 
-def has_several_forms(results: ResultsData) -> bool:
-    """Whether any task was run under more than one form, so that there is something to compare."""
-    return len({form.task for form in results.forms}) < len(results.forms)
-
-
-def pivot(results: ResultsData, *, turned: bool | None = None) -> Pivot:
+def pivot(results: Results, *, turned: bool | None = None) -> Pivot:
     """Arrange the first score of every form; the tasks of a group with scores are folded into one row.
 
     Forms are rows where `turned` is true; by default, where there are more forms than tasks.
@@ -90,7 +85,7 @@ def pivot(results: ResultsData, *, turned: bool | None = None) -> Pivot:
         turned=turned,
         notes=[
             *legend,
-            *([LEGEND] if any(score.endswith(BEST) for row in rows for score in row.scores) else []),
+            *([LEGEND] if any(any(row.best) for row in rows) else []),
             *([SPREAD_LEGEND] if any(row.differences for row in rows) else []),
             *(
                 f"{entry.name}: the group has no score; see --table long"
@@ -105,7 +100,7 @@ def pivot(results: ResultsData, *, turned: bool | None = None) -> Pivot:
     )
 
 
-def _row_entries(results: ResultsData) -> Iterator[list[FormResult | GroupResult]]:
+def _row_entries(results: Results) -> Iterator[list[FormResult | GroupResult]]:
     """The entries of each row: all forms of a task, or of a group whose scores stand for its tasks."""
     scored = {group.path for group in results.groups if group.estimates}
     outer = [group for group in results.groups if group.path in scored]
@@ -130,39 +125,32 @@ def _label(entry: FormResult | GroupResult) -> str:
 def _row(
     members: Sequence[FormResult | GroupResult], labels: Sequence[str], comparisons: Sequence[FormComparison]
 ) -> PivotRow:
-    by_label = {_label(entry): entry for entry in members}
+    by_label = {_label(entry): entry for entry in members if entry.estimates}
+    entries = [by_label.get(label) for label in labels]
     best = {name for comparison in comparisons for name in best_forms(comparison)}
-    scores, errors = [], []
-    for label in labels:
-        entry = by_label.get(label)
-        estimate = entry.score if entry is not None and entry.estimates else None
-        value = "" if estimate is None else f"{estimate.value:.4f}"
-        scores.append(value + (BEST if entry is not None and entry.name in best else ""))
-        errors.append("" if estimate is None or estimate.stderr is None else f"{estimate.stderr:.3f}")
     counts = dict.fromkeys(str(entry.score.n) for entry in members if entry.estimates)
-    compared = [comparison for comparison in comparisons if comparison.spread is not None]
-    differences = [_difference(comparison, named=len(compared) > 1) for comparison in compared]
-    return PivotRow(name=_name(members[0]), n="/".join(counts), scores=scores, errors=errors, differences=differences)
+    compared = [(comparison.scoring, spread) for comparison in comparisons if (spread := comparison.spread) is not None]
+    differences = [
+        (f"{scoring} " if len(compared) > 1 else "")  # which tells the lines of a row apart
+        + f"{spread.spread.value:.4f} ({spread.spread.interval_text()}), p {p_text(spread.p)}"
+        for scoring, spread in compared
+    ]
+    first = members[0]
+    name = first.alias.partition("@")[0] if isinstance(first, FormResult) else first.path
+    tasks = f" ({len(first.forms)} tasks)" if isinstance(first, GroupResult) else ""
+    return PivotRow(
+        name=name + tasks,
+        n="/".join(counts),
+        scores=[None if entry is None else entry.score for entry in entries],
+        best=[entry is not None and entry.name in best for entry in entries],
+        differences=differences,
+    )
 
 
 def best_forms(comparison: FormComparison) -> list[str]:
     """The forms that cannot be told from the best; none where no form can."""
     tied = comparison.tied_with_best
     return [comparison.forms[index] for index in tied] if len(tied) < len(comparison.forms) else []
-
-
-def _name(entry: FormResult | GroupResult) -> str:
-    alias = entry.alias.partition("@")[0] if isinstance(entry, FormResult) else entry.path
-    return f"{alias} ({len(entry.forms)} tasks)" if isinstance(entry, GroupResult) else alias
-
-
-def _difference(comparison: FormComparison, *, named: bool) -> str:
-    """Best minus worst; with the kind of scoring where forms of several kinds are in one row."""
-    spread = comparison.spread
-    if spread is None:
-        return ""
-    kind = f"{comparison.scoring} " if named else ""
-    return f"{kind}{spread.spread.value:.4f} ({spread.spread.interval_text()}), p {p_text(spread.p)}"
 
 
 def p_text(p: float) -> str:
@@ -186,14 +174,13 @@ def p_words(p: float) -> str:
 
 def _shown_metrics(label: str, entries: Sequence[Sequence[FormResult | GroupResult]]) -> str:
     """The metric of a column with its direction; several where tasks have different ones, on lines if they are long."""
-    metrics = {}
-    for entry in (e for members in entries for e in members if e.estimates and _label(e) == label):
-        metrics[f"{entry.metric} {'↑' if entry.higher else '↓'}"] = True
+    scored = (entry for members in entries for entry in members if entry.estimates and _label(entry) == label)
+    metrics = dict.fromkeys(direction_words(entry.metric, entry.higher) for entry in scored)
     shown = " or ".join(metrics)
     return shown if len(shown) <= _LONGEST_METRIC else " or\n".join(metrics)
 
 
-def shown_comparisons(results: ResultsData) -> list[FormComparison]:
+def shown_comparisons(results: Results) -> list[FormComparison]:
     """The comparisons of the rows: those of groups, and those of tasks that are not folded into one.
 
     Ranked choices and generated answers are compared with each other in the results file alone.
@@ -204,7 +191,7 @@ def shown_comparisons(results: ResultsData) -> list[FormComparison]:
     ]
 
 
-def named_comparisons(results: ResultsData) -> Iterator[tuple[str, FormComparison]]:
+def named_comparisons(results: Results) -> Iterator[tuple[str, FormComparison]]:
     """The comparisons of the rows by their names, with the kind of scoring where a row has several."""
     shown = shown_comparisons(results)
     for comparison in shown:
@@ -212,7 +199,7 @@ def named_comparisons(results: ResultsData) -> Iterator[tuple[str, FormCompariso
         yield f"{comparison.name} ({comparison.scoring})" if several else comparison.name, comparison
 
 
-def _shared_notes(results: ResultsData) -> Iterator[str]:
+def _shared_notes(results: Results) -> Iterator[str]:
     """Where forms have different numbers of documents, over how many of them they are compared."""
     numbers = {entry.name: entry.n for entry in results.entries}
     for name, comparison in named_comparisons(results):
@@ -221,7 +208,7 @@ def _shared_notes(results: ResultsData) -> Iterator[str]:
             yield f"{name}: best minus worst is over the {comparison.n} documents that all forms have"
 
 
-def _chance_notes(results: ResultsData, short: Mapping[str, str]) -> Iterator[str]:
+def _chance_notes(results: Results, short: Mapping[str, str]) -> Iterator[str]:
     """What equal forms and a random choice would show, so that noise is not read as a finding.
 
     `short` has the headings of the columns.
@@ -246,7 +233,7 @@ def _chance_notes(results: ResultsData, short: Mapping[str, str]) -> Iterator[st
             yield f"{name}: a random choice scores {level:.3f}; not distinguishable from that: {which}"
 
 
-def _right_notes(results: ResultsData) -> Iterator[str]:
+def _right_notes(results: Results) -> Iterator[str]:
     """How the forms of each row get single documents right."""
     for name, comparison in named_comparisons(results):
         right = comparison.rightness
@@ -258,7 +245,7 @@ def _right_notes(results: ResultsData) -> Iterator[str]:
             )
 
 
-def latex(results: ResultsData) -> str:
+def latex(results: Results) -> str:
     """The pivot table in LaTeX, for the package booktabs."""
     table = pivot(results, turned=False)
     columns = "lr" + "r" * len(table.headings) + ("l" if any(row.differences for row in table.rows) else "")
@@ -270,7 +257,8 @@ def latex(results: ResultsData) -> str:
     lines += [" & ".join(row) + r" \\" for row in (heads, metrics)]
     lines.append(r"\midrule")
     for row in table.rows:
-        scores = [rf"\textbf{{{score.removesuffix(BEST)}}}" if score.endswith(BEST) else score for score in row.scores]
+        values = ["" if score is None else f"{score.value:.4f}" for score in row.scores]
+        scores = [rf"\textbf{{{text}}}" if is_best else text for text, is_best in zip(values, row.best, strict=True)]
         cells = [latex_text(row.name), row.n, *scores, *(["; ".join(row.differences)] if columns.endswith("l") else [])]
         lines.append(" & ".join(cells) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}"]

@@ -99,7 +99,7 @@ def _foreign_files(folder: Path) -> list[Path]:
         with suppress(*MALFORMED):
             try:
                 log = _read_value(file)
-            except MultiformError:  # an archive that cannot be read, which whoever opens it is told
+            except MultiformError:  # a damaged archive, which opening it reports
                 log = {"eval": {}, "status": None, "version": 0}
             if is_inspect_log(log) or is_every_eval(log):
                 by_run[(file.parent, _run_id(log) or file.name)] = file

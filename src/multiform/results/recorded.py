@@ -19,7 +19,7 @@ from multiform.statistics.estimates import Estimate, recorded_estimate
 
 T = TypeVar("T")
 
-#: The begin of the name of the results of a run that was not finished.
+#: The prefix of the name of the results file of a run that did not finish.
 PARTIAL = "partial_results_"
 #: What code raises on files of any content.
 MALFORMED = (
@@ -77,8 +77,7 @@ class RecordedRun:
 
         def to_sample(line: Mapping[str, Any]) -> ScoredSample:
             sample = scored_sample(line, folder)
-            known = costs.get(str(sample.doc_id))
-            return with_costs(sample, known) if known else sample
+            return with_costs(sample, costs.get(str(sample.doc_id), ()))
 
         return to_sample
 
@@ -186,7 +185,6 @@ def _form(name: str, saved: Mapping[str, Any], samples: list[ScoredSample]) -> F
     ]
     return FormResult(
         **_common_fields(name, saved, n, about.get("primary_metric")),
-        form=name,
         task=_text(about.get("task") or name.partition("@")[0]),
         identity=_text(about.get("identity") or _entry(saved, "task_hashes", name) or ""),
         total_docs=_size(counts.get("original") or n),
@@ -208,7 +206,6 @@ def _group(name: str, saved: Mapping[str, Any]) -> GroupResult:
     n = _size(scores.get("sample_len") or max((scores.get("sample_count") or {}).values(), default=0))
     return GroupResult(
         **_common_fields(name, saved, n, None),
-        name=name,
         depth=_depth(name, nested),
         members=list(nested[name]),
         n=n,
@@ -228,6 +225,7 @@ def _common_fields(name: str, saved: Mapping[str, Any], n: int, primary: str | N
     """The fields that forms and groups have in common."""
     bounds = (_entry(saved, "failures", name) or {}).get("bounds") or {}
     return {
+        "name": name,
         "alias": str(saved["results"][name].get("alias", name)).strip(" -"),
         "version": _entry(saved, "versions", name),
         "num_fewshot": _entry(saved, "n-shot", name),
@@ -312,6 +310,28 @@ def _values(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         metric, comma, _ = key.partition(",")
         if comma and not metric.endswith("_stderr") and isinstance(value, int | float) and not isinstance(value, bool):
             yield key, float(value)
+
+
+def document_line(
+    doc_id: int, doc: Mapping[str, Any], target: str, prompt: str, completions: list[str], **more: Any
+) -> dict[str, Any]:
+    """The line of a samples file for a document of another tool, whose requests are known by their texts."""
+    return {
+        "doc_id": doc_id,
+        "doc": doc,
+        "target": target,
+        "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {}}},
+        "resps": [completions],
+        "filtered_resps": completions[:1],
+        "filter": "none",
+        **more,
+    }
+
+
+def failures_entry(reasons: Mapping[int, str]) -> dict[str, Any] | None:
+    """The failed documents of a form of another tool, by their numbers."""
+    failed = [{"doc_id": doc_id, "reason": why, "retried": 0, "requests": 1} for doc_id, why in reasons.items()]
+    return {"documents": failed, "failed": len(failed)} if failed else None
 
 
 def results_file(

@@ -13,7 +13,8 @@ from typing import Any
 from multiform.errors import DataError, MultiformError, UsageError
 from multiform.forms import ScoredSample
 from multiform.results.compare import ScoredForm, is_mean, shared_scores
-from multiform.results.values import FormResult, GroupResult, ResultsData, metric_kind, metric_label
+from multiform.results.results import Results
+from multiform.results.values import FormResult, GroupResult, metric_kind, metric_label
 from multiform.statistics.differences import holm, paired_difference, simultaneous_bounds
 from multiform.statistics.estimates import LEVEL, Estimate, normal_estimate
 from multiform.statistics.means import DocumentScores, form_means, pool_subjects
@@ -54,7 +55,7 @@ class FormChange:
     @property
     def simultaneous(self) -> tuple[float, float]:
         """The bounds of the difference that hold for all comparisons at once; not numbers where they are not known."""
-        return self._bounds()
+        return self._bounds(LEVEL)
 
     @property
     def p_simultaneous(self) -> float | None:
@@ -66,7 +67,7 @@ class FormChange:
         low, high = self._bounds(2 * confidence - 1)
         return (low, high) if self.higher_is_better else (-high, -low)
 
-    def _bounds(self, level: float = LEVEL) -> tuple[float, float]:
+    def _bounds(self, level: float) -> tuple[float, float]:
         """The bounds of the difference for all comparisons at once, in the range of the metric."""
         low, high = simultaneous_bounds(self.difference, self.comparisons, level=level)
         most = 1.0 if metric_kind(self.metric) == "accuracy" else math.inf
@@ -78,7 +79,7 @@ class FormChange:
         return self.difference.value if self.higher_is_better else -self.difference.value
 
 
-def compare_runs(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[FormChange]:
+def compare_runs(first: Results, second: Results, *, metric: str | None = None) -> list[FormChange]:
     """Every form that both runs have, on its first metric or on `metric`; two single forms are matched by their task.
 
     Scores are compared document by document. A document that differs between the runs is refused, as its scores do not
@@ -87,7 +88,7 @@ def compare_runs(first: ResultsData, second: ResultsData, *, metric: str | None 
     return _correct([compare_form(form, counterpart, metric) for form, counterpart in form_pairs(first, second)])
 
 
-def compare_all_runs(runs: Sequence[ResultsData]) -> list[tuple[int, int, FormChange]]:
+def compare_all_runs(runs: Sequence[Results]) -> list[tuple[int, int, FormChange]]:
     """Every form that two of the runs have, with the numbers of the two runs; corrected for all of these at once.
 
     For two runs, these are the changes of `compare_runs`. What cannot be compared is left out.
@@ -103,7 +104,7 @@ def compare_all_runs(runs: Sequence[ResultsData]) -> list[tuple[int, int, FormCh
     return [(*pair, change) for pair, change in zip(pairs, _correct(changes), strict=True)]
 
 
-def compare_groups(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[FormChange]:
+def compare_groups(first: Results, second: Results, *, metric: str | None = None) -> list[FormChange]:
     """Every group with a score that both runs have: over the documents of its tasks, weighted as the group says.
 
     A group whose score is no mean, or whose tasks differ, is compared by its scores alone; a group without the score
@@ -112,15 +113,9 @@ def compare_groups(first: ResultsData, second: ResultsData, *, metric: str | Non
     changes = []
     second_groups = {group.name: group for group in second.groups}
     for group in first.groups:
-        counterpart = second_groups.get(group.name)
-        if counterpart is None:
-            continue
-        keys = [
-            next((key for key in side.estimates if metric in (None, key, key.partition(",")[0])), None)
-            for side in (group, counterpart)
-        ]
-        if keys[0] is not None and keys[0] == keys[1]:
-            changes.append(_compare_group((first, group), (second, counterpart), keys[0]))
+        counterpart, key = second_groups.get(group.name), group.key(metric)
+        if counterpart is not None and key is not None and key == counterpart.key(metric):
+            changes.append(_compare_group((first, group), (second, counterpart), key))
     return _correct(changes)
 
 
@@ -145,7 +140,7 @@ class WordingChange:
     reversal: float
 
 
-def compare_wordings(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[WordingChange]:
+def compare_wordings(first: Results, second: Results, *, metric: str | None = None) -> list[WordingChange]:
     """The difference between two runs over the wordings of each format of which both have three or more."""
     by_format: dict[tuple[str, str], list[tuple[FormResult, FormResult]]] = {}
     for form, counterpart in form_pairs(first, second):
@@ -161,23 +156,19 @@ def compare_wordings(first: ResultsData, second: ResultsData, *, metric: str | N
         if (table := shared_scores(columns)) is not None:
             differences = table.of(table.values[:, 1::2] - table.values[:, ::2])
             # Differences may be negative even if none was, so they are no rates.
-            means, name = replace(form_means(differences), rates=False), f"{task}@{label}"
-            population = wording_population(means)
-            changes.append(
-                WordingChange(
-                    name=name, metric=columns[0].metric, population=population, reversal=population.reversal()
-                )
-            )
+            population = wording_population(replace(form_means(differences), rates=False))
+            about: dict[str, Any] = {"name": f"{task}@{label}", "metric": columns[0].metric}
+            changes.append(WordingChange(**about, population=population, reversal=population.reversal()))
     return changes
 
 
-def only_in(first: ResultsData, second: ResultsData) -> list[str]:
+def only_in(first: Results, second: Results) -> list[str]:
     """The forms of the first run that have no counterpart in the second."""
     paired = {form.name for form, _ in form_pairs(first, second)}
     return [form.name for form in first.forms if form.name not in paired]
 
 
-def form_pairs(first: ResultsData, second: ResultsData) -> list[tuple[FormResult, FormResult]]:
+def form_pairs(first: Results, second: Results) -> list[tuple[FormResult, FormResult]]:
     """The forms of two runs that belong together, by name; two single forms by their task."""
     named = {form.name: form for form in second.forms}
     pairs = [(form, named[form.name]) for form in first.forms if form.name in named]
@@ -292,9 +283,7 @@ class _SharedDocuments:
         return cls(table, gains, (only_first, only_second))
 
 
-def _compare_group(
-    first: tuple[ResultsData, GroupResult], second: tuple[ResultsData, GroupResult], key: str
-) -> FormChange:
+def _compare_group(first: tuple[Results, GroupResult], second: tuple[Results, GroupResult], key: str) -> FormChange:
     sides = [(g, {form.name: form for form in run.forms if form.name in g.forms}) for run, g in (first, second)]
     (group, before), (other, after) = sides
     shared = None
@@ -312,13 +301,10 @@ def _key(form: FormResult, metric: str | None) -> str:
     """The score to compare: the first, or the one that is named."""
     if not form.estimates:
         raise UsageError(f"{form.name} has no scores", where="compare", hint="run it without --predict_only")
-    if metric is None:
-        return form.primary
-    keys = [key for key in form.estimates if metric in (key, key.partition(",")[0])]
-    if not keys:
+    if (key := form.key(metric)) is None:
         listed = ", ".join(dict.fromkeys(key.partition(",")[0] for key in form.estimates))
         raise UsageError(f"{form.name} has no score '{metric}'", where="--metric", hint=f"there are: {listed}")
-    return keys[0]
+    return key
 
 
 def _check_documents(first: FormResult, second: FormResult) -> None:

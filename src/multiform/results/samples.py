@@ -44,14 +44,14 @@ def sample_lines(form: FormResult, sidecars: Sidecars | None = None) -> Iterator
     for sample in samples_in_order(form):
         if sidecars is not None:
             sidecars.add(form.name, sample)
-        yield sample_line(sample, metrics_in_order(sample.values, form.config))
+        yield sample_line(sample, form.config)
 
 
-def sample_line(sample: ScoredSample, metrics: Sequence[str] | None = None) -> dict[str, Any]:
-    """A document by one scorer: lm-eval's keys, then those that Multiform adds; `metrics` orders the values."""
-    values = sample.values if metrics is None else {name: sample.values[name] for name in metrics}
-    binary_summary = [name for name, value in values.items() if not isinstance(value, str)]
-    line = {**_request_fields(sample), "metrics": binary_summary, **_hashes(sample), **values}
+def sample_line(sample: ScoredSample, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A document by one scorer: lm-eval's keys, then those that Multiform adds; values in the order of its task."""
+    values = {name: sample.values[name] for name in metrics_in_order(sample.values, config or {})}
+    metrics = [name for name, value in values.items() if not isinstance(value, str)]
+    line = {**_request_fields(sample), "metrics": metrics, **_hashes(sample), **values}
     return {**line, **{key: value for key, value in _added_fields(sample).items() if key not in line}}
 
 
@@ -140,15 +140,13 @@ def _once(instance: Instance) -> Any:
 
 
 def _argument(request: Request) -> dict[str, Any]:
+    """The arguments of a request; the third has its images and audio clips, as lm-eval has it."""
     arguments = {f"arg_{number}": argument for number, argument in enumerate(request.arguments)}
-    return arguments if isinstance(request, RollingRequest) else arguments | _media(request.media)
-
-
-def _media(media: Sequence[Media]) -> dict[str, Any]:
-    """The third argument of a request with images or audio, as lm-eval has it."""
+    if isinstance(request, RollingRequest) or not request.media:
+        return arguments
     kinds = {"visual": "image", "audio": "audio"}
-    summaries = {name: [item.summary() for item in media if item.kind == kind] for name, kind in kinds.items()}
-    return {"arg_2": {name: listed for name, listed in summaries.items() if listed}} if media else {}
+    listed = {name: [item.summary() for item in request.media if item.kind == kind] for name, kind in kinds.items()}
+    return {**arguments, "arg_2": {name: summaries for name, summaries in listed.items() if summaries}}
 
 
 def _response(output: Any, request: Request | None = None) -> Any:
@@ -190,7 +188,7 @@ def _request(context: Any, second: Any, media: Any, repeat: int, folder: Path | 
 
 
 def _recorded_media(argument: Any, folder: Path | None) -> list[Media]:
-    """The media that `_media` wrote the summaries of; images are beside the samples, if they were written there."""
+    """The media that `_argument` wrote the summaries of; images are beside the samples, if they were written there."""
     listed = argument.values() if isinstance(argument, Mapping) else ()
     return [
         Media(item["kind"], item["sha256"], str(item.get("size", "")), payload=_picture(folder, item["sha256"]))

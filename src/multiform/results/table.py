@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from multiform.errors import UsageError, excerpt
 from multiform.results.export import SCORE_COLUMNS, frame_rows
 from multiform.results.notes import form_notes, result_notes
-from multiform.results.pivot import Pivot, has_several_forms, latex, pivot
-from multiform.results.values import FormResult, GroupResult, ResultsData, metric_label
+from multiform.results.pivot import Pivot, latex, pivot
+from multiform.results.results import Results
+from multiform.results.values import FormResult, GroupResult, metric_label
 from multiform.terminal import csv_cell, markdown_text, visible
 
 if TYPE_CHECKING:  # not all styles need it
@@ -41,12 +42,12 @@ COLUMNS = ("Form", "n", "Shots", "Metric", "Score", "± SE", "95 % interval")
 _SHORTEST_NAME, _SHORTEST_METRIC = 12, 16
 
 
-def default_style(results: ResultsData) -> TableStyle:
-    """The pivot where tasks have several forms, else a row for each metric of each task."""
-    return "pivot" if has_several_forms(results) else "long"
+def default_style(results: Results) -> TableStyle:
+    """The pivot where tasks have several forms, which it compares, else a row for each metric of each task."""
+    return "pivot" if len({form.task for form in results.forms}) < len(results.forms) else "long"
 
 
-def table_text(results: ResultsData, style: str | None = None, *, width: int | None = None, color: bool = False) -> str:
+def table_text(results: Results, style: str | None = None, *, width: int | None = None, color: bool = False) -> str:
     """The results as a table; with a `width`, a long table or pivot folds names and moves columns, so that it fits."""
     style = default_style(results) if style is None else style
     if style not in get_args(TableStyle):
@@ -84,7 +85,7 @@ def _console(width: int, *, color: bool) -> Console:
     )
 
 
-def _parts(results: ResultsData, style: str, width: int) -> tuple[list[list[Column]], Sequence[str]]:
+def _parts(results: Results, style: str, width: int) -> tuple[list[list[Column]], Sequence[str]]:
     """The columns of each part of a long table or pivot, and what is noted of them."""
     if style == "pivot":
         arranged = pivot(results)
@@ -94,7 +95,7 @@ def _parts(results: ResultsData, style: str, width: int) -> tuple[list[list[Colu
     return [_long_columns(forms, "Form", width), *([_long_columns(groups, "Group", width)] if groups else [])], ()
 
 
-def _csv(results: ResultsData) -> str:
+def _csv(results: Results) -> str:
     """A line for each metric and filter of each form and group, with the columns of the data frame."""
     text = io.StringIO()
     writer = csv.DictWriter(text, SCORE_COLUMNS, lineterminator="\n")
@@ -133,10 +134,6 @@ class Column:
     def width(self) -> int:
         longest = max(len(line) for text in (self.heading, *self.cells) for line in text.split("\n"))
         return min(longest, self.widest)
-
-    def of_rows(self, indexes: Sequence[int]) -> Column:
-        """The column with these rows alone."""
-        return replace(self, cells=[self.cells[index] for index in indexes])
 
     def above(self, other: Column) -> Column:
         """This column and another one below it, as one."""
@@ -178,7 +175,8 @@ def _pivot_parts(table: Pivot, width: int) -> Iterator[list[Column]]:
         last, compared = [*last, spread], []
     yield _fold_names([*about, *last], width)
     if compared:
-        yield _fold_names([column.of_rows(compared) for column in (tasks, numbers, spread)], width)
+        about = [replace(column, cells=[column.cells[row] for row in compared]) for column in (tasks, numbers, spread)]
+        yield _fold_names(about, width)
 
 
 def _fold_names(columns: Sequence[Column], width: int) -> list[Column]:
@@ -248,7 +246,8 @@ def _long_columns(rows: Sequence[Sequence[str]], first: str, width: int) -> list
 
 def long_rows(entry: FormResult | GroupResult, *, indent: str = "") -> Iterator[Sequence[str]]:
     """The cells of a form or group, under `COLUMNS`: a row for each metric and filter, the first with the name."""
-    name, shots, n = f"{indent}{visible(entry.alias)}", str(entry.num_fewshot), ""
+    shots = "" if entry.num_fewshot is None else str(entry.num_fewshot)
+    name, n = f"{indent}{visible(entry.alias)}", ""
     for key, estimate in entry.estimates.items():
         arrow = _ARROWS[entry.higher_is_better.get(key.partition(",")[0])]
         yield (
@@ -263,7 +262,7 @@ def long_rows(entry: FormResult | GroupResult, *, indent: str = "") -> Iterator[
         name, shots, n = "", "", n or str(estimate.n)
 
 
-def html_text(results: ResultsData) -> str:
+def html_text(results: Results) -> str:
     """The results for a notebook: the table, the spread over forms, and the notes."""
     parts, notes = _parts(results, default_style(results), _UNLIMITED)
     shown = [*notes, *form_notes(results), *result_notes(results)]
@@ -279,7 +278,7 @@ def _html_table(columns: Sequence[Column]) -> str:
     return f"<table><thead><tr>{cells('th', (c.heading for c in columns))}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def markdown(results: ResultsData) -> str:
+def markdown(results: Results) -> str:
     """A line about the run and a table of tasks, then a table of groups where there are any.
 
     |Tasks|Version|Filter|n-shot|Metric|   |Value|   |Stderr|
@@ -314,7 +313,9 @@ def make_table(result_dict: Mapping[str, Any], column: str = "results", sort_res
     order = _depths(result_dict.get("group_subtasks", {}), list(result_dict[column]))
     names = sorted(result_dict[column]) if sort_results else order
     rows = [row for name in names for row in _rows(name, order.get(name, 0), result_dict, column)]
-    return _markdown(headers, rows)
+    # A column of numbers stands to the right, with as many decimals as its longest number needs.
+    columns = [_column(header, [markdown_text(row[index]) for row in rows]) for index, header in enumerate(headers)]
+    return "".join(f"|{'|'.join(line)}|\n" for line in zip(*columns, strict=True))
 
 
 def _depths(groups: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, int]:
@@ -356,24 +357,26 @@ def _score(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
-def _markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The table; a column of numbers stands to the right, with as many decimals as its longest number needs."""
-    columns = [_column(header, [markdown_text(row[index]) for row in rows]) for index, header in enumerate(headers)]
-    heads = ["|" + "|".join(column[line] for column in columns) + "|" for line in range(len(rows) + 2)]
-    return "\n".join(heads) + "\n"
-
-
 def _column(header: str, cells: Sequence[str]) -> list[str]:
-    """The header, the rule below it and the cells, all of one width."""
-    filled = [cell for cell in cells if cell.strip()]
-    numeric = header in _NUMBERS and bool(filled) and all(_number(cell) is not None for cell in filled)
-    decimals = max((_decimals(cell) for cell in filled), default=0) if numeric else 0
-    texts = [_spell_number(cell, decimals) if numeric else cell for cell in cells]
-    width = max(3, len(header), *map(len, texts), 0)
-    rule = "-" * (width - 1) + ":" if numeric else "-" * width
-    placed = [f"{text:>{width}}" if numeric or _whole(header, text) else f"{text:<{width}}" for text in texts]
-    trimmed = [f"{int(float(text)):>{width}}" if not numeric and _whole(header, text) else text for text in placed]
-    return [f"{header:^{width}}", rule, *trimmed]
+    """The header, the rule below it and the cells, all of one width.
+
+    >>> _column("Value", ["0.2500", "3.0", ""]), _column("Version", ["1.0", "N/A"])
+    (['Value', '----:', ' 0.25', ' 3.00', '     '], ['Version', '-------', '      1', 'N/A    '])
+    """
+    numbers = [(cell, _number(cell) if header in _NUMBERS else None) for cell in cells]
+    filled = [number for cell, number in numbers if cell.strip()]
+    if filled and None not in filled:
+        decimals = max(len(cell.partition(".")[2].rstrip("0")) for cell in cells)
+        texts = [cell if number is None else _spell_number(number, decimals) for cell, number in numbers]
+        width = max(3, len(header), *map(len, texts))
+        return [f"{header:^{width}}", "-" * (width - 1) + ":", *(f"{text:>{width}}" for text in texts)]
+    width = max(3, len(header), *map(len, cells), 0)
+    # Among texts, whole numbers such as versions stand to the right.
+    placed = [
+        f"{cell:<{width}}" if number is None or not number.is_integer() else f"{int(number):>{width}}"
+        for cell, number in numbers
+    ]
+    return [f"{header:^{width}}", "-" * width, *placed]
 
 
 def _number(text: str) -> float | None:
@@ -383,23 +386,5 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _decimals(text: str) -> int:
-    """How many decimals a number needs.
-
-    >>> _decimals("0.2500"), _decimals("3.0"), _decimals("nan")
-    (2, 0, 0)
-    """
-    return len(text.partition(".")[2].rstrip("0"))
-
-
-def _spell_number(text: str, decimals: int) -> str:
-    value = _number(text)
-    if value is None:
-        return text
-    return f"{value:.{decimals}f}" if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity"
-
-
-def _whole(header: str, text: str) -> bool:
-    """Whether a cell among texts is a whole number, such as a version."""
-    value = _number(text) if header in _NUMBERS else None
-    return value is not None and math.isfinite(value) and value.is_integer()
+def _spell_number(number: float, decimals: int) -> str:
+    return f"{number:.{decimals}f}" if math.isfinite(number) else "NaN" if math.isnan(number) else "Infinity"

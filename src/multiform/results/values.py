@@ -1,21 +1,16 @@
-"""The values of results: the scores of forms and groups, failed documents, and all that a run found."""
+"""The values of results: the scores and samples of forms, the scores of groups, and failed documents."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, get_args
 
-from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest
 from multiform.forms import Sample, ScoredSample
 from multiform.requests import Completion, Ending, FailedRequest, Output
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.estimates import Estimate
-
-if TYPE_CHECKING:
-    from multiform.results.form_comparison import FormComparison
 
 #: The order in which lm-eval writes the metrics of an output type, whatever that of `metric_list`.
 _METRIC_ORDER = {
@@ -47,16 +42,19 @@ class FailedDoc:
         return cls(sample=sample, reason=failed[0].reason, retried=failed[0].retried, requests=len(failed))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ScoredEntry:
     """What forms and groups have in common: scores by ``metric,filter``, of which the first stands for the others."""
 
+    #: What results are keyed by.
+    name: str
     alias: str
-    version: Any
-    #: The number of few-shot examples as shown, which the task's metadata may override.
-    num_fewshot: Any
     estimates: Mapping[str, Estimate]
-    higher_is_better: Mapping[str, bool]
+    #: By metric; more is better where nothing is said.
+    higher_is_better: Mapping[str, bool] = field(default_factory=dict)
+    version: Any = None
+    #: The number of few-shot examples as shown, which the task's metadata may override.
+    num_fewshot: Any = None
     #: The lowest and highest value that a score can have, whatever the failed documents would have got.
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -64,6 +62,10 @@ class ScoredEntry:
     def primary(self) -> str:
         """The key of the first metric, which tables show first."""
         return next(iter(self.estimates))
+
+    def key(self, metric: str | None) -> str | None:
+        """The key of a score, by its metric or by ``metric,filter``; without a name, of the first; None without it."""
+        return next((key for key in self.estimates if metric in (None, key, key.partition(",")[0])), None)
 
     @property
     def metric(self) -> str:
@@ -81,29 +83,44 @@ class ScoredEntry:
         return bool(self.higher_is_better.get(self.metric, True))
 
     @property
+    def signed_score(self) -> float:
+        """The value of the first metric, with the sign with which more is better."""
+        return self.score.value if self.higher else -self.score.value
+
+    @property
     def has_score(self) -> bool:
         """Whether the first metric has a value; what --predict_only writes instead of one is none."""
         return bool(self.estimates) and self.metric != "bypass" and math.isfinite(self.score.value)
 
+    @property
+    def summary(self) -> str:
+        """The name with the first score, on one line."""
+        if not self.estimates:
+            return f"{self.name}: no scores"
+        error = "" if self.score.stderr is None else f" ± {self.score.stderr:.4f}"
+        return f"{self.name}: {self.metric} {self.score.value:.4f}{error} (n={self.score.n})"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.summary}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FormResult(ScoredEntry):
     """The scores and samples of one form: a task under one format."""
 
-    form: str
     task: str
-    #: Short hash of the resolved format, few-shot setting and overrides.
-    identity: str
-    total_docs: int
+    #: Short hash of the resolved format, few-shot setting and overrides; empty where it is not known.
+    identity: str = ""
+    total_docs: int = 0
     #: The task's configuration with the exact templates of its prompts.
-    config: Mapping[str, Any]
+    config: Mapping[str, Any] = field(default_factory=dict)
     #: The fields of the question, choices and answer, before any format.
-    mapping: Mapping[str, Any]
-    format: Mapping[str, Any] | None
+    mapping: Mapping[str, Any] = field(default_factory=dict)
+    format: Mapping[str, Any] | None = None
     #: The name of the format after ``@``, or in the task's `formats`.
-    format_label: str | None
-    overridden: Sequence[str]
-    samples: Sequence[ScoredSample]
+    format_label: str | None = None
+    overridden: Sequence[str] = ()
+    samples: Sequence[ScoredSample] = ()
     #: The column whose equal values make documents dependent, such as the passage of several questions.
     cluster: str | None = None
     #: The documents whose requests failed.
@@ -114,9 +131,9 @@ class FormResult(ScoredEntry):
     extraction: Mapping[str, Mapping[str, Any]] | None = None
 
     @property
-    def name(self) -> str:
-        """The name of the form, which results are keyed by."""
-        return self.form
+    def form(self) -> str:
+        """The name, by which rows and files call it."""
+        return self.name
 
     @property
     def base(self) -> str:
@@ -158,7 +175,7 @@ class FormResult(ScoredEntry):
     @property
     def has_completions(self) -> bool:
         """Whether the model generated something for the documents."""
-        return any(isinstance(output, Completion) for sample in self.samples[:1] for output in sample.outputs)
+        return any(isinstance(output, Completion) for sample in self.samples for output in sample.outputs)
 
     @property
     def has_budget(self) -> bool:
@@ -173,20 +190,16 @@ class FormResult(ScoredEntry):
         follow_thoughts = self.has_budget and sample.sample.conversation is None
         return completions[-self.config.get("repeats", 1) :] if follow_thoughts else completions
 
-    def __repr__(self) -> str:
-        return f"<FormResult of {_line(self)}>"
-
     def scores(self) -> dict[str, Any]:
         """The scores as lm-eval writes them."""
         estimates = {key: self.estimates[key] for key in metrics_in_order(self.estimates, self.config)}
         return {"name": self.name, "alias": self.alias, "sample_len": self.n, **lm_eval_scores(estimates)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class GroupResult(ScoredEntry):
     """The scores of a group of forms."""
 
-    name: str
     #: How many groups this one is nested in.
     depth: int
     #: Names of the tasks and groups in the group.
@@ -206,9 +219,6 @@ class GroupResult(ScoredEntry):
         """The name without the format."""
         return self.path or self.name
 
-    def __repr__(self) -> str:
-        return f"<GroupResult of {_line(self)}>"
-
     def scores(self) -> dict[str, Any]:
         """The scores as lm-eval writes them."""
         named = {"alias": self.alias, "name": self.name}
@@ -221,6 +231,11 @@ class GroupResult(ScoredEntry):
 def metric_kind(metric: str) -> str:
     """The comparable metrics that a metric is one of: all that say right or wrong are "accuracy"."""
     return "accuracy" if metric in RIGHT_OR_WRONG else metric
+
+
+def direction_words(metric: str, higher_is_better: bool) -> str:
+    """A metric with an arrow in the direction that is better."""
+    return f"{metric} {'↑' if higher_is_better else '↓'}"
 
 
 def metric_label(key: str) -> str:
@@ -257,130 +272,3 @@ def lm_eval_scores(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
         values[key] = estimate.value
         values[f"{metric}_stderr,{scorer}"] = "N/A" if estimate.stderr is None else estimate.stderr
     return values
-
-
-class NoSuchResultError(UsageError, KeyError):
-    """There is no form, group or metric of that name; also a KeyError, as for any mapping."""
-
-
-class Scores(dict[str, Any]):
-    """The scores of a form or group, keyed ``metric,filter``; ``metric`` is enough if there is one filter.
-
-    ``metric_interval`` is the 95 % interval, which lm-eval's keys, over which this iterates, do not have.
-
-    >>> scores = Scores("quiz@mcqa", {"acc,none": 0.5, "acc_stderr,none": 0.1}, {"acc,none": (0.3, 0.7)})
-    >>> scores["acc"], scores["acc_stderr"], scores["acc_interval"], scores.get("f1"), "acc" in scores
-    (0.5, 0.1, (0.3, 0.7), None, True)
-    >>> scores["accuracy"]
-    Traceback (most recent call last):
-    multiform.results.values.NoSuchResultError: quiz@mcqa: no score 'accuracy'; there are: acc
-    """
-
-    def __init__(
-        self, name: str, values: dict[str, Any], intervals: Mapping[str, tuple[float, float]] | None = None
-    ) -> None:
-        super().__init__(values)
-        self.name = name
-        self._intervals = {f"{key.replace(',', '_interval,', 1)}": bounds for key, bounds in (intervals or {}).items()}
-
-    def __missing__(self, key: str) -> Any:
-        if key in self._intervals:
-            return self._intervals[key]
-        keys = self._keys_of(key)
-        if len(keys) == 1:
-            return self[keys[0]]
-        if keys:
-            message, hint = f"'{key}' has several filters", f"ask for {' or '.join(map(repr, keys))}"
-            raise NoSuchResultError(message, where=self.name, hint=hint)
-        metrics = [name.partition(",")[0] for name in self if "," in name]
-        listed = [name for name in dict.fromkeys(metrics) if not name.endswith("_stderr")]
-        raise NoSuchResultError(f"no score '{key}'", where=self.name, hint=f"there are: {', '.join(listed) or 'none'}")
-
-    def get(self, key: str, default: Any = None) -> Any:
-        try:
-            return self[key]
-        except KeyError:
-            return default
-
-    def __contains__(self, key: object) -> bool:
-        return super().__contains__(key) or (isinstance(key, str) and len(self._keys_of(key)) == 1)
-
-    def _keys_of(self, metric: str) -> list[str]:
-        return [key for key in (*self, *self._intervals) if key.partition(",")[0] == metric and "," in key]
-
-
-def no_such_form(name: str, names: Iterable[str]) -> NoSuchResultError:
-    """The error for a form or group that was not run, with those that were."""
-    known = list(names)
-    hint = f"there are: {', '.join(known)}" if len(known) <= 20 else nearest(str(name), known, listed="there are")
-    return NoSuchResultError(f"no form or group '{name}'", where="results", hint=hint)
-
-
-#: The largest number of lines of a `repr`.
-_SHOWN = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultsData(Mapping[str, Scores]):
-    """All that a run found: a mapping of forms and groups to scores. `Results` adds what a user can do with it."""
-
-    forms: Sequence[FormResult]
-    #: The settings of the run: model, arguments, seeds and so on.
-    run: Mapping[str, Any]
-    #: When, where and with which software the run was done.
-    provenance: Mapping[str, Any]
-    groups: Sequence[GroupResult] = ()
-    #: The forms of each task and group that was run under several, compared on the same documents.
-    comparisons: Sequence[FormComparison] = ()
-    #: "complete", or why they are partial: "stopped" by a signal, "failed", or still "running".
-    status: Literal["complete", "stopped", "failed", "running"] = "complete"
-    #: The files that the run has written.
-    files: Sequence[Path] = field(default=(), compare=False)
-    #: What kept the run from being complete.
-    problem: MultiformError | RunInterrupted | None = field(default=None, compare=False)
-
-    def __getitem__(self, name: str) -> Scores:
-        for entry in self.entries:
-            if entry.name == name:
-                return Scores(name, entry.scores(), {key: e.interval for key, e in entry.estimates.items()})
-        raise no_such_form(name, self)
-
-    @property
-    def entries(self) -> list[FormResult | GroupResult]:
-        """All forms, then all groups."""
-        return [*self.forms, *self.groups]
-
-    @property
-    def headlines(self) -> list[FormResult | GroupResult]:
-        """The outermost groups with a score, then the forms with one that are in none of them."""
-        groups = [group for group in self.groups if group.has_score and group.depth == 0]
-        inside = {name for group in groups for name in group.forms}
-        return [*groups, *(form for form in self.forms if form.name not in inside and form.has_score)]
-
-    @property
-    def model_name(self) -> str:
-        """What the model is called: by the label of a sweep, by its own name, or by its kind."""
-        return str(self.run.get("label") or self.provenance.get("model_name") or self.run.get("model") or "model")
-
-    def __iter__(self) -> Iterator[str]:
-        yield from (group.name for group in self.groups)
-        yield from (form.name for form in self.forms)
-
-    def __len__(self) -> int:
-        return len(self.forms) + len(self.groups)
-
-    def __repr__(self) -> str:
-        if "plan" in self.run:
-            return f"<Results: plan only; {self.run['plan']}>"
-        lines = [f"  {_line(entry)}" for entry in self.entries if entry.estimates]
-        more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-        kind = "Results" if self.status == "complete" else f"Partial results ({self.status})"
-        return "\n".join([f"<{kind} of {self.run.get('model')}: {len(self.forms)} forms>", *lines[:_SHOWN], *more])
-
-
-def _line(entry: FormResult | GroupResult) -> str:
-    """A form or group on one line, with its first score."""
-    if not entry.estimates:
-        return f"{entry.name}: no scores"
-    error = "" if entry.score.stderr is None else f" ± {entry.score.stderr:.4f}"
-    return f"{entry.name}: {entry.metric} {entry.score.value:.4f}{error} (n={entry.score.n})"

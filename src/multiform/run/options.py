@@ -47,7 +47,7 @@ from multiform.tasks.python_tasks import PythonTask
 if TYPE_CHECKING:
     from multiform.results.exchange.hub import Hub
     from multiform.results.exchange.trackers import Tracker
-    from multiform.results.judging import HumanLabels
+    from multiform.results.judging import HumanLabel
 
 DEFAULT_MODEL = "bundled"
 #: The experiment trackers that have names, each of them a package.
@@ -406,11 +406,11 @@ class RunOptions(BaseModel):
         return JudgeChoice.of(self.judge_model, self.judge_args)
 
     @property
-    def labels(self) -> HumanLabels | None:
+    def labels(self) -> Sequence[HumanLabel] | None:
         """The labels of people by which judges are calibrated."""
-        from multiform.results.judging import HumanLabels
+        from multiform.results.judging import read_labels
 
-        return None if self.judge_labels is None else HumanLabels.from_file(self.judge_labels)
+        return None if self.judge_labels is None else read_labels(self.judge_labels)
 
     @cached_property
     def trackers(self) -> list[Tracker]:

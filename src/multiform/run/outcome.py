@@ -19,7 +19,7 @@ from multiform.paths import safe_name
 from multiform.results import FormResult, Results
 from multiform.results.export import output_folder, write_results
 from multiform.results.groups import group_results, with_intervals
-from multiform.results.judging import CALIBRATED, HumanLabels, judge_calibration, judging_entry
+from multiform.results.judging import CALIBRATED, HumanLabel, attach_labels, judge_calibration, judging_entry
 from multiform.results.provenance import described_config, model_name, provenance
 from multiform.results.values import FailedDoc
 from multiform.run.journal import Journal
@@ -230,7 +230,7 @@ class RunResults:
 
 def collect_results(forms: list[FormResult], groups: Sequence[Group], stops: Sequence[Any], **others: Any) -> Results:
     """The results with the scores of these forms and groups; `stops` says where a budget stopped."""
-    by_name = {form.form: form for form in forms}
+    by_name = {form.name: form for form in forms}
     of_groups = [result for group in groups for result in group_results(group, by_name)]
     if of_groups or stops or any(form.cluster for form in forms):  # other scores have their intervals already
         forms, of_groups = with_intervals(forms, of_groups, stops)
@@ -296,7 +296,7 @@ def form_result(
     arguments: Mapping[str, Any],
     contaminated: set[int] | None = None,
     count: bool = False,
-    labels: HumanLabels | None = None,
+    labels: Sequence[HumanLabel] | None = None,
     iterations: int,
 ) -> FormResult:
     """The scores of a form; their standard errors are bootstrapped in `iterations` draws.
@@ -314,13 +314,13 @@ def form_result(
         clean = form.estimates([doc for doc in scored if doc.doc_id not in contaminated], iterations)
         estimates |= {key.replace(",", "_decontaminate,", 1): estimate for key, estimate in clean.items()}
     if labels is not None:
-        scored = labels.attach(form, scored)
+        scored = attach_labels(labels, form, scored)
         for scorer in form.scoring.scorers:
             powered = judge_calibration(scored, scorer.name, name=form.name, cluster=form.cluster)
             estimates |= {} if powered is None else {f"{CALIBRATED},{scorer.name}": powered.mean}
     format, mapping = form.format, form.config.mapping
     return FormResult(
-        form=form.name,
+        name=form.name,
         task=form.task_name,
         alias=form.alias,
         identity=form.identity(template),

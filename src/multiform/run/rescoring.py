@@ -14,7 +14,7 @@ from multiform.models.identity import package_version
 from multiform.paths import mirror_path
 from multiform.requests import Output, Request
 from multiform.results import FormResult, Results
-from multiform.results.judging import HumanLabels, judging_entry
+from multiform.results.judging import HumanLabel, judging_entry
 from multiform.results.provenance import described_config
 from multiform.results.read import newest_run
 from multiform.results.recorded import RecordedRun
@@ -175,7 +175,7 @@ def _settings(recorded: RecordedRun, form: str) -> RunSettings:
 
 
 def _form(
-    form: Form, recorded: RecordedRun, store: Store | None, labels: HumanLabels | None, iterations: int
+    form: Form, recorded: RecordedRun, store: Store | None, labels: Sequence[HumanLabel] | None, iterations: int
 ) -> FormResult:
     arguments = recorded.results.get("config", {}).get("model_args") or {}
     _check_same_requests(form, recorded, arguments if isinstance(arguments, Mapping) else {})

@@ -88,6 +88,26 @@ def test_thoughts_that_were_cut_off_are_noted_alike(tmp_path: Path) -> None:
     assert "2 of 4 thoughts were cut off" in notes
 
 
+def test_completions_are_counted_alike_where_most_need_no_note(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"q": "What?", "a": "one"}\n' * 6)
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"task: {name}\ndataset_path: rows.jsonl\ntest_split: train\ndoc_to_text: q\ndoc_to_target: a\n"
+            "output_type: generate_until\nmetric_list: [{metric: exact_match}]\n"
+        )
+    (tmp_path / "both.yaml").write_text(
+        "group: both\ntask: [first, second]\naggregate_metric_list: [{metric: exact_match}]\n"
+    )
+    results = evaluate(model="dummy", tasks="both", include_path=str(tmp_path), progress=False, use_cache=False)
+    first, second = results.forms
+    samples = [replace(s, outputs=(Completion("C", truncated=s.doc_id == 3),)) for s in first.samples]
+    replace(results, forms=[replace(first, samples=samples), second]).save(tmp_path / "out")
+    files = results_files(tmp_path / "out")
+    assert_equal(files)
+    notes = " ".join(streamed_report(files)[0]["overview"]["attention"])
+    assert "both: of the completions of 12 documents, 1 cut off at a limit" in notes
+
+
 def test_the_scores_come_before_any_sample_is_read(tmp_path: Path) -> None:
     evaluate(model="dummy", tasks="quiz@mcqa", limit=6, progress=False, output_path=tmp_path, log_samples=True)
     [file] = results_files(tmp_path)

@@ -221,7 +221,7 @@ def scores_of(results: Results, *, samples: bool, errors: bool) -> dict[str, Any
             for scores in saved.get(key, {}).values():
                 scores.update({name: "N/A" for name in scores if "_stderr," in name})
     if samples:
-        saved["samples"] = {form.form: list(map(_sample, samples_in_order(form))) for form in results.forms}
+        saved["samples"] = {form.name: list(map(_sample, samples_in_order(form))) for form in results.forms}
     return saved
 
 

@@ -6,21 +6,24 @@ import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from multiform.hashing import sha256
 from multiform.paths import safe_name
 from multiform.requests import Completion
-from multiform.results.exchange.exporters import ending_time, exported_model, is_number
-from multiform.results.export import json_line, to_json, write_json, write_lines
-from multiform.results.recorded import RecordedRun, results_file
-from multiform.results.values import FormResult, ResultsData
+from multiform.results.exchange.exporters import exported_model, is_number
+from multiform.results.export import ending_time, json_line, to_json, write_json, write_lines
+from multiform.results.recorded import RecordedRun, document_line, results_file
+from multiform.results.results import Results
+from multiform.results.values import FormResult
 
 SCHEMA_VERSION = "0.3.0"
 
 
-def write_every_eval(results: ResultsData, folder: Path) -> list[Path]:
+def write_every_eval(results: Results, folder: Path) -> list[Path]:
     """Write ``data/multiform/<developer>/<model>/<uuid>.json`` and its ``<uuid>_samples.jsonl``; returns the files."""
     model = exported_model(results)
     developer, _, short = model.rpartition("/")
@@ -43,7 +46,7 @@ def write_every_eval(results: ResultsData, folder: Path) -> list[Path]:
     return files
 
 
-def _record(results: ResultsData, saved: Mapping[str, Any], model: str, name: str) -> dict[str, Any]:
+def _record(results: Results, saved: Mapping[str, Any], model: str, name: str) -> dict[str, Any]:
     stamp = str(ending_time(results).timestamp())
     version = str(results.provenance.get("multiform_version") or "unknown")
     return {
@@ -127,7 +130,7 @@ def _template(form: FormResult) -> str:
     return json.dumps(parts, default=str, ensure_ascii=False)
 
 
-def _instances(results: ResultsData, model: str, name: str) -> Iterator[dict[str, Any]]:
+def _instances(results: Results, model: str, name: str) -> Iterator[dict[str, Any]]:
     """A line for each document, scorer and score; failed documents have a line with an error, which has no score."""
     for form in results.forms:
         common = {
@@ -227,7 +230,9 @@ def read_every_eval(record: Mapping[str, Any], file: Path) -> RecordedRun:
     status = (source.get("additional_details") or {}).get("status", "complete")
     status = status if status in ("complete", "stopped", "failed") else "complete"
     model = str((record.get("model_info") or {}).get("id"))
-    date = str(record.get("evaluation_timestamp") or record.get("retrieved_timestamp"))
+    date = str(record.get("evaluation_timestamp") or record.get("retrieved_timestamp") or "")
+    with suppress(ValueError, OverflowError, OSError):  # seconds since 1970
+        date = datetime.fromtimestamp(float(date)).isoformat()
     return RecordedRun(
         file, results_file(forms, model=model, date=date, source="every_eval_ever", status=status), lines
     )
@@ -245,16 +250,15 @@ def _sample_lines(instances: Iterator[Mapping[str, Any]]) -> dict[str, list[dict
         line = lines.setdefault((sample_id, scorer), {})
         if not line:
             given, raw = entry["input"], [*map(str, (entry.get("output") or {}).get("raw") or [""])]
-            line |= {
-                "doc_id": int(sample_id) if sample_id.isdigit() else known,
-                "doc": json.loads(about["doc"]) if "doc" in about else {"id": sample_id, "input": given["raw"]},
-                "target": "; ".join(given["reference"]),
-                "arguments": {"gen_args_0": {"arg_0": given.get("formatted") or given["raw"], "arg_1": {}}},
-                "resps": [raw],
-                "filtered_resps": raw[:1],
-                "filter": scorer,
-                "metrics": [],
-            }
+            line |= document_line(
+                int(sample_id) if sample_id.isdigit() else known,
+                json.loads(about["doc"]) if "doc" in about else {"id": sample_id, "input": given["raw"]},
+                "; ".join(given["reference"]),
+                given.get("formatted") or given["raw"],
+                raw,
+                filter=scorer,
+                metrics=[],
+            )
             if "gold" in about:
                 line |= {"gold": json.loads(about["gold"]), "prediction": json.loads(about["prediction"])}
         name = str(about.get("metric") or "score")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -10,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import DataError
-from multiform.paths import read_file
 from multiform.results.exchange.exporters import is_number
-from multiform.results.recorded import RecordedRun, results_file
+from multiform.results.recorded import RecordedRun, document_line, failures_entry, read_json, results_file
 from multiform.statistics.estimates import mean_estimate
 
 SPEC, STATS = "run_spec.json", "stats.json"
@@ -46,7 +44,7 @@ def helm_files(folder: Path) -> list[Path]:
         return [folder / STATS]
     by_model: dict[tuple[Path, str], Path] = {}
     for file in sorted(folder.rglob(SPEC), key=lambda file: (file.stat().st_mtime, str(file))):
-        spec = _read_json(file)
+        spec = read_json(file)
         if is_helm_run(spec):
             by_model[(file.parent.parent, _model(spec))] = file
     return list(by_model.values())
@@ -56,7 +54,7 @@ def read_helm_run(file: Path) -> RecordedRun | None:
     """The run for which a file stands; None if it is not a file of HELM."""
     if file.name not in (SPEC, STATS) or not (file.parent / SPEC).is_file():
         return None
-    spec = _read_json(file.parent / SPEC)
+    spec = read_json(file.parent / SPEC)
     if not is_helm_run(spec):
         return None
     folders = (
@@ -65,16 +63,12 @@ def read_helm_run(file: Path) -> RecordedRun | None:
     forms: dict[str, dict[str, Any]] = {}
     lines: dict[str, list[dict[str, Any]]] = {}
     for folder in folders:
-        own = _read_json(folder / SPEC)
-        if is_helm_run(own) and _model(own) == _model(spec):
-            name = _form_name(str(own.get("name") or folder.name))
-            forms[name], lines[name] = _read_form(folder, own)
+        scenario = read_json(folder / SPEC)
+        if is_helm_run(scenario) and _model(scenario) == _model(spec):
+            name = _form_name(str(scenario.get("name") or folder.name))
+            forms[name], lines[name] = _read_form(folder, scenario)
     date = datetime.fromtimestamp(file.stat().st_mtime).isoformat()
     return RecordedRun(file, results_file(forms, model=_model(spec), date=date, source="helm"), lines)
-
-
-def _read_json(file: Path) -> Any:
-    return json.loads(read_file(file))
 
 
 def _model(spec: Mapping[str, Any]) -> str:
@@ -95,7 +89,7 @@ def _form_name(name: str) -> str:
 def _read_form(folder: Path, spec: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     if not (folder / STATS).is_file():
         raise DataError("the run of HELM has no stats.json: it is not finished", where=str(folder), hint="run it again")
-    stats = [stat for stat in _read_json(folder / STATS) if _is_plain(stat["name"])]
+    stats = [stat for stat in read_json(folder / STATS) if _is_plain(stat["name"])]
     splits = [stat["name"].get("split") for stat in stats]
     split = next((split for split in _SPLITS if split in splits), None)
     means = {str(stat["name"]["name"]): stat["mean"] for stat in stats if stat["name"].get("split") == split}
@@ -114,19 +108,18 @@ def _read_form(folder: Path, spec: Mapping[str, Any]) -> tuple[dict[str, Any], l
             scores[f"{key}_stderr,none"] = estimate.stderr
             intervals[f"{key},none"] = [estimate.low, estimate.high]
     requests = _requests(folder)
-    failed = [
-        {"doc_id": _doc_id(id, number), "reason": reason, "retried": 0, "requests": 1}
+    failed = {
+        _doc_id(id, number): reason
         for number, (id, states) in enumerate(requests.items())
         if (reason := _failure(states)) is not None
-    ]
-    adapter = spec["adapter_spec"]
+    }
     form = {
         "results": scores,
         "intervals": intervals,
         "higher_is_better": {name: False for name in names if name in _OF_TEXTS},
         "configs": {"task": str(spec.get("name", "")).partition(":")[0], "scenario": spec["scenario_spec"]},
-        "n-shot": adapter.get("max_train_instances"),
-        "failures": {"documents": failed, "failed": len(failed)} if failed else None,
+        "n-shot": spec["adapter_spec"].get("max_train_instances"),
+        "failures": failures_entry(failed),
         "n-samples": {"original": len(by_doc), "effective": len(by_doc)},
     }
     return form, list(_lines(by_doc, requests))
@@ -140,23 +133,23 @@ def _is_plain(name: Mapping[str, Any]) -> bool:
 def _values(folder: Path, split: str | None, names: Sequence[str]) -> dict[str, dict[str, float]]:
     """The scores of each document by its id; with several draws of few-shot examples, their means."""
     file = folder / "per_instance_stats.json"
-    found: dict[str, dict[str, list[float]]] = {}
-    for entry in _read_json(file) if file.is_file() else ():
+    by_doc: dict[str, dict[str, list[float]]] = {}
+    for entry in read_json(file) if file.is_file() else ():
         if entry.get("perturbation"):
             continue
         for stat in entry["stats"]:
             about = stat["name"]
             if about["name"] in names and about.get("split", split) == split and _is_plain(about) and stat["count"]:
                 value = stat.get("mean", stat["sum"] / stat["count"])
-                found.setdefault(str(entry["instance_id"]), {}).setdefault(about["name"], []).append(float(value))
-    return {id: {name: sum(values) / len(values) for name, values in scores.items()} for id, scores in found.items()}
+                by_doc.setdefault(str(entry["instance_id"]), {}).setdefault(about["name"], []).append(float(value))
+    return {id: {name: sum(values) / len(values) for name, values in scores.items()} for id, scores in by_doc.items()}
 
 
 def _requests(folder: Path) -> dict[str, list[Mapping[str, Any]]]:
     """The requests of each document in the first draw of few-shot examples, where the run has kept them."""
     file = folder / "scenario_state.json"
     requests: dict[str, list[Mapping[str, Any]]] = {}
-    for state in (_read_json(file).get("request_states") or ()) if file.is_file() else ():
+    for state in (read_json(file).get("request_states") or ()) if file.is_file() else ():
         instance = state["instance"]
         if not instance.get("perturbation") and not state.get("train_trial_index"):
             requests.setdefault(str(instance.get("id")), []).append(state)
@@ -188,17 +181,10 @@ def _lines(
             for state in states
             for completion in ((state.get("result") or {}).get("completions") or [{}])[:1]
         ] or [""]
-        yield {
-            "doc_id": _doc_id(id, number),
-            "doc": {"id": id, "input": (instance.get("input") or {}).get("text", "")},
-            "target": "; ".join(str((ref.get("output") or {}).get("text", "")) for ref in answers),
-            "arguments": {"gen_args_0": {"arg_0": prompts[0], "arg_1": {}}},
-            "resps": [completions],
-            "filtered_resps": completions[:1],
-            "filter": "none",
-            "metrics": [name.replace(",", ";") for name in scores],
-            **{name.replace(",", ";"): value for name, value in scores.items()},
-        }
+        named = {name.replace(",", ";"): value for name, value in scores.items()}
+        doc = {"id": id, "input": (instance.get("input") or {}).get("text", "")}
+        target = "; ".join(str((ref.get("output") or {}).get("text", "")) for ref in answers)
+        yield document_line(_doc_id(id, number), doc, target, prompts[0], completions, metrics=[*named], **named)
 
 
 def _prompt(request: Mapping[str, Any]) -> str:

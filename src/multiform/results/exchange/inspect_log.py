@@ -16,31 +16,32 @@ from multiform.errors import DataError
 from multiform.hashing import short_hash
 from multiform.paths import open_file, safe_name
 from multiform.requests import Completion, GenerationRequest
-from multiform.results.exchange.exporters import ending_time, exported_model, is_number
-from multiform.results.export import to_json, write_json
-from multiform.results.recorded import OF_FORMS, RecordedRun, results_file
+from multiform.results.exchange.exporters import exported_model, is_number
+from multiform.results.export import ending_time, to_json, write_json
+from multiform.results.recorded import OF_FORMS, RecordedRun, document_line, failures_entry, results_file
+from multiform.results.results import Results
 from multiform.results.samples import sample_line
-from multiform.results.values import FailedDoc, FormResult, ResultsData, metrics_in_order
+from multiform.results.values import FailedDoc, FormResult
 
 _STATUS = {"complete": "success", "stopped": "cancelled", "failed": "error"}
 #: The values of Inspect's scores that are words.
 _GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 
 
-def write_inspect_logs(results: ResultsData, folder: Path) -> list[Path]:
+def write_inspect_logs(results: Results, folder: Path) -> list[Path]:
     """Write a JSON log for each form; all of them have the same `run_id`. Returns the files."""
     saved = to_json(results)
     created = ending_time(results).isoformat(timespec="seconds")
     run_id = short_hash([created, sorted(saved["results"]), saved.get("model_identity")])
-    files = []
-    for form in results.forms:
-        stamp = created.replace(":", "-")
-        file = folder / f"{stamp}_{safe_name(form.name)}_{short_hash([run_id, form.name])}.json"
-        files.append(write_json(file, _log(form, results, saved, created, run_id)))
-    return files
+    stamp = created.replace(":", "-")
+    names = {form.name: f"{stamp}_{safe_name(form.name)}_{short_hash([run_id, form.name])}" for form in results.forms}
+    return [
+        write_json(folder / f"{names[form.name]}.json", _log(form, results, saved, created, run_id))
+        for form in results.forms
+    ]
 
 
-def _log(form: FormResult, results: ResultsData, saved: Mapping[str, Any], created: str, run_id: str) -> dict[str, Any]:
+def _log(form: FormResult, results: Results, saved: Mapping[str, Any], created: str, run_id: str) -> dict[str, Any]:
     about = {key: saved[key][form.name] for key in OF_FORMS if form.name in (saved.get(key) or {})}
     failed = {doc.doc_id: doc for doc in form.failed}
     samples = _samples(form, failed)
@@ -94,7 +95,6 @@ def _samples(form: FormResult, failed: Mapping[int, FailedDoc]) -> list[dict[str
     samples: dict[int, dict[str, Any]] = {}
     several = len({sample.scorer for sample in form.samples}) > 1
     for scored in form.samples:
-        line = sample_line(scored, metrics_in_order(scored.values, form.config))
         completions = [output.text for output in scored.outputs if isinstance(output, Completion)]
         answer = None if scored.prediction is None else str(scored.prediction)
         text = completions[0] if completions else answer or ""
@@ -109,7 +109,7 @@ def _samples(form: FormResult, failed: Mapping[int, FailedDoc]) -> list[dict[str
             if is_number(value):
                 key = f"{name},{scored.scorer}" if several else name
                 entry["scores"][key] = {"value": float(value), "answer": answer}
-        entry["metadata"]["multiform"].append(line)
+        entry["metadata"]["multiform"].append(sample_line(scored, form.config))
     for doc_id, doc in failed.items():
         entry = samples.setdefault(doc_id, _sample(doc_id, doc.sample.prompt, "", ""))
         entry["error"] = {"message": doc.reason, "traceback": doc.reason, "traceback_ansi": doc.reason}
@@ -182,20 +182,18 @@ def read_inspect_logs(logs: list[dict[str, Any]], file: Path) -> RecordedRun:
     lines: dict[str, list[dict[str, Any]]] = {}
     for log in logs:
         spec = log["eval"]
-        own = ((spec.get("metadata") or {}).get("multiform") or {}).get("form")
+        ours = (spec.get("metadata") or {}).get("multiform") or {}
         name = str(spec["task"])
-        if own:
+        if ours.get("form"):
             lines[name] = [line for sample in log.get("samples") or () for line in sample["metadata"]["multiform"]]
-            forms[name] = own
+            forms[name] = ours["form"]
         else:
             lines[name] = list(_lines(log))
             forms[name] = _foreign_form(log, lines[name])
-    spec = logs[-1]["eval"]
-    own_about = (spec.get("metadata") or {}).get("multiform") or {}
     states = {value: key for key, value in _STATUS.items()}
     statuses = [states.get(log["status"], "failed") for log in logs]
     status = next((status for status in statuses if status != "complete"), "complete")
-    model = str(own_about.get("model") or spec["model"])
+    model = str(ours.get("model") or spec["model"])
     results = results_file(forms, model=model, date=str(spec["created"]), source="inspect", status=status)
     return RecordedRun(file, results, lines)
 
@@ -214,17 +212,14 @@ def _foreign_form(log: Mapping[str, Any], lines: list[dict[str, Any]]) -> dict[s
                 scores[f"{key},none"] = value
                 if name in ("accuracy", "mean") and is_number(error):
                     scores[f"{key}_stderr,none"] = error
-    failed = [
-        {"doc_id": number, "reason": sample["error"].get("message", ""), "retried": 0, "requests": 1}
-        for number, sample in enumerate(log.get("samples") or ())
-        if sample.get("error")
-    ]
+    samples = enumerate(log.get("samples") or ())
+    failed = {number: sample["error"].get("message", "") for number, sample in samples if sample.get("error")}
     dataset = log["eval"].get("dataset") or {}
     return {
         "results": scores,
         "configs": {"task": log["eval"]["task"], "dataset_path": dataset.get("name") or dataset.get("location")},
         "versions": log["eval"].get("task_version"),
-        "failures": {"documents": failed, "failed": len(failed)} if failed else None,
+        "failures": failures_entry(failed),
         "n-samples": {"original": n, "effective": n},
     }
 
@@ -240,19 +235,18 @@ def _lines(log: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         names = list(dict.fromkeys(name for _, sample in epochs for name in sample.get("scores") or ()))
         values = {name: _values(name, [sample for _, sample in epochs]) for name in names}
         means = {name: sum(found) / len(found) for name, found in values.items() if found}
-        prompt = _text(first["input"])
-        yield {
-            "doc_id": first["id"] if isinstance(first["id"], int) else number,
-            "doc": {"id": first["id"], "input": prompt},
-            "target": _text(first.get("target")),
-            "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {}}},
-            "resps": [[_completion(sample) for _, sample in epochs]],
-            "filtered_resps": [_completion(sample) for _, sample in epochs],
-            "filter": "none",
-            "prediction": next((s.get("answer") for s in (first.get("scores") or {}).values()), None),
-            "metrics": list(means),
+        prompt, completions = _text(first["input"]), [_completion(sample) for _, sample in epochs]
+        yield document_line(
+            first["id"] if isinstance(first["id"], int) else number,
+            {"id": first["id"], "input": prompt},
+            _text(first.get("target")),
+            prompt,
+            completions,
+            filtered_resps=completions,
+            prediction=next((s.get("answer") for s in (first.get("scores") or {}).values()), None),
+            metrics=list(means),
             **means,
-        }
+        )
 
 
 def _values(name: str, samples: list[Mapping[str, Any]]) -> list[float]:

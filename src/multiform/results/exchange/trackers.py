@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import logging
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +23,7 @@ from multiform.errors import UsageError, nearest
 from multiform.forms import ScoredSample
 from multiform.results.exchange.exporters import is_number, shareable, without_secrets
 from multiform.results.export import SAMPLE_COLUMNS, json_line, sample_rows, to_json, write_json
-from multiform.results.values import ResultsData
+from multiform.results.results import Results
 
 logger = logging.getLogger("multiform")
 
@@ -53,7 +54,7 @@ class Tracker(Protocol):
         The names of the latter begin with ``running/``.
         """
 
-    def finish(self, results: ResultsData | None, state: str) -> None:
+    def finish(self, results: Results | None, state: str) -> None:
         """The run has ended: "complete", "stopped" or "failed"; results may be partial, or None."""
 
 
@@ -79,7 +80,7 @@ class WandbTracker:
     def log(self, scores: Mapping[str, float]) -> None:
         self._run.log(dict(scores))
 
-    def finish(self, results: ResultsData | None, state: str) -> None:
+    def finish(self, results: Results | None, state: str) -> None:
         library = importlib.import_module(self.module)
         if results is not None and results.forms:
             self._run.log({"samples": library.Table(columns=list(SAMPLE_COLUMNS), data=_table(results))})
@@ -129,12 +130,11 @@ class MlflowTracker:
         self._steps += 1
         now = int(time.time() * 1000)
         # MLflow takes letters, digits and a few signs.
-        names = {key: "".join(c if c.isalnum() or c in "_-./ " else "." for c in key) for key in scores}
-        metrics = [Metric(names[key], value, now, self._steps) for key, value in scores.items()]
+        metrics = [Metric(re.sub(r"[^\w./ -]", ".", key), value, now, self._steps) for key, value in scores.items()]
         for start in range(0, len(metrics), _MLFLOW_METRICS):
             self._client.log_batch(self._run_id, metrics=metrics[start : start + _MLFLOW_METRICS])
 
-    def finish(self, results: ResultsData | None, state: str) -> None:
+    def finish(self, results: Results | None, state: str) -> None:
         if results is not None and results.forms:
             with TemporaryDirectory() as folder:
                 for file in _artifacts(results, Path(folder), self._write_report):
@@ -144,7 +144,7 @@ class MlflowTracker:
         self._client.set_terminated(self._run_id, status=_MLFLOW_STATUS[state])
 
 
-def _artifacts(results: ResultsData, folder: Path, write_report: WriteReport | None) -> list[Path]:
+def _artifacts(results: Results, folder: Path, write_report: WriteReport | None) -> list[Path]:
     """The results file, the report, and a chart of the scores where Altair is installed."""
     files = [write_json(folder / "results.json", to_json(results))]
     if write_report is not None:
@@ -156,7 +156,7 @@ def _artifacts(results: ResultsData, folder: Path, write_report: WriteReport | N
     return files
 
 
-def _table(results: ResultsData) -> list[list[Any]]:
+def _table(results: Results) -> list[list[Any]]:
     """The rows of all samples, as texts and numbers; the first ones where there are very many."""
     rows: list[list[Any]] = []
     for row in sample_rows(results.forms):
@@ -168,7 +168,7 @@ def _table(results: ResultsData) -> list[list[Any]]:
     return rows
 
 
-def score_values(results: ResultsData) -> dict[str, float]:
+def score_values(results: Results) -> dict[str, float]:
     """The scores of all forms and groups with their bounds, by ``form/metric,filter``."""
     scores = {}
     for entry in results.entries:
@@ -244,7 +244,7 @@ class Tracking:
             for worker in self._workers:
                 worker.submit_unless_busy(lambda tracker: tracker.log(scores))
 
-    def finish(self, results: ResultsData | None, state: str) -> None:
+    def finish(self, results: Results | None, state: str) -> None:
         """Pass on the results and the state, and wait a while for the trackers; only the first call counts."""
         if self._ended:
             return
@@ -286,12 +286,12 @@ class _Worker:
         failed: list[Callable[[Tracker], None]] = []
         while (queued := self._calls.get()) is not None:
             call, is_needed = queued
-            then = "it is told again at the end of the run" if is_needed else "it is told no more until the end"
+            then = "it gets this at the end of the run" if is_needed else "it gets no more running scores"
             if failed or not self._try(call, then):
                 self._has_failed = True
                 failed += [call] if is_needed else []
         for call in failed:
-            if not self._try(call, "it lacks this run; the results are complete without it"):
+            if not self._try(call, "it lacks a part of this run; the results do not depend on it"):
                 break
 
     def _try(self, call: Callable[[Tracker], None], then: str) -> bool:
