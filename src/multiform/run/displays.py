@@ -32,7 +32,7 @@ from multiform.run.progress import (
     time_words,
     workload_words,
 )
-from multiform.run.spool import SampleBlock, ScoredSamples
+from multiform.run.spool import SampleBlock, ScoredSamples, load_block
 from multiform.terminal import duration, visible
 
 logger = logging.getLogger("multiform")
@@ -400,12 +400,10 @@ class _RunningMean:
     n: int = 0
 
     def add(self, form: str, samples: Sequence[ScoredSample] | SampleBlock, progress: Progress) -> None:
-        if isinstance(samples, SampleBlock):
-            metric, values = samples.columns.first_values()
-        else:
-            of_scorer = [sample.values for sample in samples if sample.scorer == samples[0].scorer]
-            metric = next(iter(of_scorer[0]), "") if of_scorer else ""
-            values = [each.get(metric) for each in of_scorer]
+        scores = load_block(samples.scores) if isinstance(samples, SampleBlock) else samples
+        of_scorer = [each.values for each in scores if each.scorer == scores[0].scorer]
+        metric = next(iter(of_scorer[0]), "") if of_scorer else ""
+        values = (values.get(metric) for values in of_scorer)
         numbers = [float(value) for value in values if isinstance(value, int | float)]  # others are parts of a ratio
         self.total += sum(numbers)
         self.n += len(numbers)

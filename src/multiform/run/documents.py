@@ -198,23 +198,18 @@ class RenderedSamples:
     def __init__(self) -> None:
         self._places: dict[str, dict[int, int]] = {}
         self._clusters: dict[tuple[str, int], str] = {}
-        self._samples: list[Sample] = []
-        self._size = 0
         self._spool: Spool[Sample] = Spool()
+        self._size = 0
 
     def add(self, entries: Sequence[PendingSample]) -> None:
-        for entry in entries:
+        entries = [entry for entry in entries if entry.sample.instances]
+        for place, entry in enumerate(entries, start=len(self._spool)):
             form, sample = entry.form, entry.sample
-            if not sample.instances:
-                continue
-            self._places.setdefault(form.name, {})[sample.doc_id] = len(self._spool) + len(self._samples)
+            self._places.setdefault(form.name, {})[sample.doc_id] = place
             if form.cluster is not None:
                 self._clusters[form.name, sample.doc_id] = str(sample.doc.get(form.cluster))
-            self._samples.append(sample)
             self._size += size_of(sample)
-        if self._size > IN_MEMORY:
-            self._spool.extend(self._samples)
-            self._samples, self._size = [], 0
+        self._spool.extend([entry.sample for entry in entries], in_memory=self._size <= IN_MEMORY)
 
     def doc_ids(self, form: str) -> Iterable[int]:
         return self._places.get(form, {})
@@ -223,8 +218,7 @@ class RenderedSamples:
         return self._clusters[form, doc_id]
 
     def sample(self, form: str, doc_id: int) -> Sample:
-        place = self._places[form][doc_id]
-        return self._spool[place] if place < len(self._spool) else self._samples[place - len(self._spool)]
+        return self._spool[self._places[form][doc_id]]
 
 
 class _SampleSize:
