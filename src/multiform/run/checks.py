@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 from multiform.errors import ConfigError, DataError, UsageError, nearest
 from multiform.forms import Form, Sample
 from multiform.lint.findings import Finding, drop_silenced, summary
-from multiform.lint.forms import TasksLint, corpus_findings, language_findings
+from multiform.lint.forms import corpus_findings, language_findings
 from multiform.models import Model, models
 from multiform.models.model import no_continuation, no_loglikelihoods
 from multiform.results.export import prepare_output
 from multiform.run.executors.local import create_model
 from multiform.run.options import RunOptions
-from multiform.run.pending import PendingSample
 from multiform.sandbox import chosen_sandbox
 from multiform.scoring.judges import JudgeChoice, check_judges
 from multiform.scoring.metrics.base import HubMetric
@@ -261,40 +261,17 @@ class AnswerChecks:
             )
 
 
-class DocumentChecking:
-    """Checks samples one by one, as `AnswerChecks` does, and what lint says about them.
-
-    Lint findings about the documents are logged when all have been seen; with a `corpus`, those about a missing one
-    are left out.
-    """
-
-    def __init__(self, forms: Sequence[Form], *, corpus: bool) -> None:
-        self._forms = forms
-        self._corpus = corpus
-        self._lint = TasksLint(forms)
-        self._answers = AnswerChecks(forms)
-        self._has_logged = False
-
-    def see(self, form: Form, sample: Sample) -> None:
-        """Check a sample; raises a DataError where the run cannot be right."""
-        self._answers.check(form, sample)
-        self._lint.see(form, sample)
-
-    def log_findings(self) -> None:
-        """Log the findings about documents and settings, once."""
-        if self._has_logged:
-            return
-        self._has_logged = True
-        findings = self._lint.findings()
-        for form in self._forms:
-            mixed = [finding for finding in language_findings(form) if finding.level == "warning"]
-            findings += drop_silenced(form, mixed) if mixed else []
-        log_findings(findings if self._corpus else [*findings, *corpus_findings(self._forms)])
-
-
 def _choice_words(sample: Sample) -> str:
     indexes = sample.right_choices or ()
     return f"choice {' and '.join(str(index + 1) for index in indexes)}" if indexes else "none of the choices"
+
+
+def settings_findings(forms: Sequence[Form], corpus: bool) -> list[Finding]:
+    """The lint findings about the settings of forms; with a `corpus`, those about a missing one are left out."""
+    findings: list[Finding] = []
+    for form in forms:
+        findings += drop_silenced(form, [each for each in language_findings(form) if each.level == "warning"])
+    return findings if corpus else [*findings, *corpus_findings(forms)]
 
 
 def log_findings(findings: Sequence[Finding]) -> None:
@@ -334,7 +311,8 @@ def find_contaminated(queries: Mapping[K, str], corpus: Iterable[Path], n: int =
     contaminated_keys: set[K] = set()
     for path in corpus:
         for text in _texts(path):
-            for gram in _windows(_tokens(text), lengths):
+            words = _tokens(text)
+            for gram in chain.from_iterable(_ngrams(words, length) for length in lengths):
                 contaminated_keys.update(keys_by_ngram.get(gram, ()))
     return contaminated_keys
 
@@ -349,15 +327,6 @@ def _ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
     if size:
         for start in range(len(tokens) - size + 1):
             yield tuple(tokens[start : start + size])
-
-
-def _windows(tokens: Iterable[str], lengths: Sequence[int]) -> Iterator[tuple[str, ...]]:
-    window: deque[str] = deque(maxlen=max(lengths, default=0))
-    for token in tokens:
-        window.append(token)
-        for length in lengths:
-            if length <= len(window):
-                yield tuple(window)[len(window) - length :]
 
 
 def _texts(path: Path) -> Iterator[str]:
@@ -380,20 +349,3 @@ def _record(line: str, path: Path, number: int) -> str:
     except (ValueError, KeyError, TypeError) as error:
         hint = 'write {"text": "..."} on each line'
         raise UsageError("not a JSON object with a 'text'", where=f"{path}:{number}", hint=hint) from error
-
-
-def first_prompts(
-    forms: Sequence[Form], rendered: Iterable[PendingSample], samples_of: Callable[[Form], Iterator[Sample]]
-) -> str:
-    """The first prompt of each form, for the log; those of forms that are not rendered yet come from `samples_of`."""
-    prompts: dict[str, Sample] = {}
-    for entry in rendered:
-        if entry.sample.instances:  # a task may leave documents out
-            prompts.setdefault(entry.form.name, entry.sample)
-    names = {entry.form.name for entry in rendered}
-    for form in forms:
-        first = None if form.name in names else next((each for each in samples_of(form) if each.instances), None)
-        if first is not None:
-            prompts[form.name] = first
-    in_order = [(form.name, prompts[form.name]) for form in forms if form.name in prompts]
-    return "\n".join(f"=== {name}, doc {sample.doc_id}\n{sample.prompt}" for name, sample in in_order)

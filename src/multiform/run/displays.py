@@ -253,28 +253,22 @@ class _Text:
 
 
 @contextmanager
-def make_progress() -> Iterator[Progress]:
-    """The display on standard error: a progress bar on a terminal, plain lines elsewhere."""
-    display = (TerminalProgress if sys.stderr.isatty() else PlainProgress)(sys.stderr)
-    try:
-        yield display
-    finally:
-        display.end()
-
-
-@contextmanager
 def chosen_progress(progress: Progress | bool | None) -> Iterator[Progress]:
     """The display that `evaluate(progress=...)` selects.
 
-    The given one; with True the default one, with False none; with None one in terminals and notebooks only.
+    The given one; with True one on standard error, a bar in a terminal and plain lines elsewhere; with False none; with
+    None one in terminals and notebooks only.
     """
     if progress is not None and not isinstance(progress, bool):
         yield progress
     elif progress is not False and _in_notebook():
         yield NotebookProgress()
     elif progress or (progress is None and sys.stderr is not None and sys.stderr.isatty()):
-        with make_progress() as display:
+        display = (TerminalProgress if sys.stderr.isatty() else PlainProgress)(sys.stderr)
+        try:
             yield display
+        finally:
+            display.end()
     else:
         yield Silent()
 

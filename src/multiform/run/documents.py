@@ -11,19 +11,19 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
 from multiform.forms import Form, Sample
 from multiform.forms.form import copy_form
 from multiform.forms.request_cache import cached_requests, delete_requests
+from multiform.lint.forms import TasksLint
 from multiform.models import Model
-from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import Instance
-from multiform.run.checks import DocumentChecking, first_prompts
+from multiform.run.checks import AnswerChecks, log_findings, settings_findings
 from multiform.run.executors.ranges import RangedDocs, stays_with_driver
 from multiform.run.executors.work_units import TaskDocs, smallest_range
 from multiform.run.options import RunOptions
@@ -50,17 +50,6 @@ _SIDE_BY_SIDE = 64
 _COMPARED_DOCS = 512
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestCaching:
-    """How rendered requests are cached on disk.
-
-    `refresh` renders them again and replaces the cached ones; `template` names the chat template, a part of the key.
-    """
-
-    refresh: bool = False
-    template: str = ""
-
-
 class Documents:
     """The documents of the forms of a run. Most mistakes in tasks show when it is made, the others while it is read."""
 
@@ -69,25 +58,24 @@ class Documents:
         #: The number of documents of each form that has some.
         self.counts = {form.name: number for form in forms if (number := len(form.doc_ids()))}
         self.total = sum(self.counts.values())
+        #: Whether documents are looked up in a training corpus.
+        self.corpus = bool(options.decontamination_corpus)
         self._template = None if model is None else model.apply_chat_template
-        self._caching = _request_caching(options.cache_requests, model, progress)
+        self._cached_requests = _request_cache(options.cache_requests, model, progress)
         self._sizes = {form.name: _SampleSize() for form in forms}
         #: The names of forms whose documents workers render.
         self._given_away: set[str] = set()
-        self._checking = DocumentChecking(forms, corpus=bool(options.decontamination_corpus))
         if self.total > FEW_DOCUMENTS:
             # The first documents of all forms show most mistakes, and how large samples are.
             with _random_state_kept():
                 for form in map(copy_form, forms):
-                    for sample in islice(_samples(form, self._template), _PREVIEW):
+                    for sample in islice(self.samples(form), _PREVIEW):
                         self._sizes[form.name].add(sample)
-        in_turn = self._fits_one_chunk or self._caching is not None
-        copies = [] if in_turn else [copy_form(form) for form in forms]
-        self._ahead = _Ahead(copies, self.counts, self._template, self._checking)
+        self._checks = _Checks(self, ahead=not self._fits_one_chunk and self._cached_requests is None)
         self._stream = _with_own_random_state(self._chunks())
         self._first = next(self._stream, [])
         if options.write_out:
-            progress.message(first_prompts(forms, self._first, lambda form: _samples(copy_form(form), self._template)))
+            progress.message("\n".join(self._first_prompts()))
 
     @property
     def is_one_chunk(self) -> bool:
@@ -106,7 +94,7 @@ class Documents:
 
         The first chunk, which is rendered already, says how many requests documents have.
         """
-        if self._caching is not None:
+        if self._cached_requests is not None:
             return None
         tasks = [task for forms in by_task(self.forms) if (task := self._task_docs(forms)) is not None]
         self._given_away = {name for task in tasks for name in task.forms}
@@ -142,7 +130,20 @@ class Documents:
 
     def check_ahead(self) -> None:
         """Check more documents than are rendered, for a small part of the time that has passed since the last call."""
-        self._ahead.advance()
+        self._checks.advance()
+
+    def _first_prompts(self) -> Iterator[str]:
+        """The first prompt of each form, for the log."""
+        for form in self.forms:
+            rendered = [entry.sample for entry in self._first if entry.form is form]
+            for sample in rendered or self.samples(copy_form(form)):
+                if sample.instances:  # a task may leave documents out
+                    yield f"=== {form.name}, doc {sample.doc_id}\n{sample.prompt}"
+                    break
+
+    def samples(self, form: Form) -> Iterator[Sample]:
+        """The samples of a form, which are rendered as they are taken."""
+        return (form.sample(doc_id, doc, self._template) for doc_id, doc in form.docs())
 
     @property
     def _fits_one_chunk(self) -> bool:
@@ -168,8 +169,7 @@ class Documents:
                     chunk.sort(key=lambda entry: places[entry.form.name])
                     yield chunk
                     chunk, filled = [], 0.0
-        self._ahead.end()
-        self._checking.log_findings()
+        self._checks.end()
         if chunk:
             chunk.sort(key=lambda entry: places[entry.form.name])
             yield chunk
@@ -181,14 +181,15 @@ class Documents:
         ]
         for entry in entries:
             self._sizes[entry.form.name].add(entry.sample)
-            if not self._ahead.has_seen(entry.form):
-                self._checking.see(entry.form, entry.sample)
+            self._checks.see(entry.form, entry.sample)
         return entries
 
     def _stream_of(self, form: Form) -> Iterator[Sample]:
-        if self._caching is None or form.renderer.output_kind.has_stages:  # later stages need more than these
-            return _samples(form, self._template)
-        requests = _cached_requests(form, self._template, self._caching)
+        if self._cached_requests is None or form.renderer.output_kind.has_stages:  # later stages need more than these
+            return self.samples(form)
+        requests: dict[int, list[Instance]] = {}
+        for instance in self._cached_requests(form, list(form.docs()), self._template):
+            requests.setdefault(instance.doc_id, []).append(instance)
         return (form.renderer.with_requests(doc_id, doc, requests.get(doc_id, [])) for doc_id, doc in form.docs())
 
 
@@ -244,31 +245,37 @@ class _SampleSize:
         return max(self._requests / CHUNK_REQUESTS, self._characters / CHUNK_CHARACTERS) / self._samples or 1e-9
 
 
-class _Ahead:
-    """Renders documents before their turn, so that a mistake in one of them ends the run early.
+class _Checks:
+    """Checks each document once, when it has its turn or before, so that a mistake ends the run early.
 
-    `forms` are copies for this alone, as each form draws its few-shot examples in the order of its documents. So it
-    begins with the first document of a task, too, and is behind at first. Each document is checked once: here, or when
-    it has its turn before that.
+    Lint findings about the documents are logged when all have been seen. Those that are checked ahead are rendered by
+    copies of the forms, as each form draws its few-shot examples in the order of its documents. So this begins with the
+    first document of a task, too, and is behind at first.
     """
 
-    def __init__(
-        self,
-        forms: Sequence[Form],
-        counts: Mapping[str, int],
-        template: ChatTemplate | None,
-        checking: DocumentChecking,
-    ) -> None:
-        self.forms = forms
-        self._checking = checking
-        self._steps = self._check(counts, template) if forms else None
-        #: How many documents of each form were seen here, and how many had their turn.
+    def __init__(self, documents: Documents, *, ahead: bool) -> None:
+        self._documents = documents
+        self._lint = TasksLint(documents.forms)
+        self._answers = AnswerChecks(documents.forms)
+        #: How many documents of each form were seen ahead, and how many had their turn.
         self._seen, self._rendered = Counter[str](), Counter[str]()
+        self._steps = self._check_ahead([copy_form(form) for form in documents.forms]) if ahead else None
+        self._has_logged = False
         self._last = time.monotonic()
         self._allowance = 0.0
 
+    def see(self, form: Form, sample: Sample) -> None:
+        """Check a sample that has its turn, unless it was seen; raises a DataError where the run cannot be right."""
+        self._rendered[form.name] += 1
+        if self._rendered[form.name] > self._seen[form.name]:
+            self._check(form, sample)
+
+    def _check(self, form: Form, sample: Sample) -> None:
+        self._answers.check(form, sample)
+        self._lint.see(form, sample)
+
     def advance(self) -> None:
-        """Check documents for a small part of the time since the last call."""
+        """Check documents ahead, for a small part of the time since the last call."""
         if self._steps is None:
             return
         now = time.monotonic()
@@ -281,33 +288,31 @@ class _Ahead:
                 if time.monotonic() - now > self._allowance:
                     break
             else:
-                self._steps = None
+                self.end()
         self._last = time.monotonic()
         self._allowance -= self._last - now
 
-    def has_seen(self, form: Form) -> bool:
-        """Whether the document of a form that has its turn now was seen before."""
-        self._rendered[form.name] += 1
-        return self._rendered[form.name] <= self._seen[form.name]
-
     def end(self) -> None:
-        """All documents have had their turn."""
+        """All documents have been seen: log the findings about them and about settings, once."""
         self._steps = None
+        if not self._has_logged:
+            self._has_logged = True
+            log_findings([*self._lint.findings(), *settings_findings(self._documents.forms, self._documents.corpus)])
 
-    def _check(self, counts: Mapping[str, int], template: ChatTemplate | None) -> Iterator[None]:
+    def _check_ahead(self, copies: Sequence[Form]) -> Iterator[None]:
         """Check all documents, those of a task under all its forms before the next; one at each step."""
-        for forms in by_task(self.forms):
+        counts = self._documents.counts
+        for forms in by_task(copies):
             if all(self._rendered[form.name] >= counts.get(form.name, 0) for form in forms):
                 continue
-            streams = [(form, _samples(form, template)) for form in forms]
+            streams = [(form, self._documents.samples(form)) for form in forms]
             for _ in range(0, max(counts.get(form.name, 0) for form in forms), _SIDE_BY_SIDE):
                 for form, stream in streams:
                     for sample in islice(stream, _SIDE_BY_SIDE):
                         self._seen[form.name] += 1
                         if self._seen[form.name] > self._rendered[form.name]:
-                            self._checking.see(form, sample)
+                            self._check(form, sample)
                         yield
-        self._checking.log_findings()
 
 
 @contextmanager
@@ -344,10 +349,6 @@ def _set_random_state(state: tuple[Any, Any]) -> None:
         sys.modules["numpy"].random.set_state(state[1])
 
 
-def _samples(form: Form, template: ChatTemplate | None) -> Iterator[Sample]:
-    return (form.sample(doc_id, doc, template) for doc_id, doc in form.docs())
-
-
 def by_task(forms: Sequence[Form]) -> list[list[Form]]:
     """The forms of each task, in the order of the tasks."""
     tasks: dict[str, list[Form]] = {}
@@ -356,8 +357,10 @@ def by_task(forms: Sequence[Form]) -> list[list[Form]]:
     return list(tasks.values())
 
 
-def _request_caching(cache_requests: bool | str, model: Model | None, progress: Progress) -> RequestCaching | None:
-    """How requests are cached on disk; with "delete", cached ones are removed."""
+def _request_cache(
+    cache_requests: bool | str, model: Model | None, progress: Progress
+) -> Callable[..., list[Instance]] | None:
+    """What caches the requests of forms on disk, if that is wanted; with "delete", cached ones are removed."""
     if cache_requests == "delete":
         progress.message(f"removed {delete_requests()} files of cached requests")
         return None
@@ -368,7 +371,7 @@ def _request_caching(cache_requests: bool | str, model: Model | None, progress: 
         message = "the prompts are not cached: its chat template is not known, runs code or asks for the date"
         logger.warning("%s: %s", "the model" if model is None else model.name, message)
         return None
-    return RequestCaching(refresh=cache_requests == "refresh", template=template)
+    return partial(cached_requests, refresh=cache_requests == "refresh", template_name=template)
 
 
 def _lasting_template(model: Model) -> str | None:
@@ -379,16 +382,3 @@ def _lasting_template(model: Model) -> str | None:
     if not model.stored or "strftime_now" in (text or ""):
         return None
     return f"{model.identity} {model.chat_template_name()} {text}"
-
-
-def _cached_requests(
-    form: Form, chat_template: ChatTemplate | None, caching: RequestCaching
-) -> dict[int, list[Instance]]:
-    """The requests of each document, from the request cache where they are in it."""
-    instances = cached_requests(
-        form, list(form.docs()), chat_template, refresh=caching.refresh, template_name=caching.template
-    )
-    by_doc: dict[int, list[Instance]] = {}
-    for instance in instances:
-        by_doc.setdefault(instance.doc_id, []).append(instance)
-    return by_doc

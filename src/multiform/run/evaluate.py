@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec
@@ -44,16 +44,7 @@ P = ParamSpec("P")
 
 def _with_options(options: Callable[P, RunOptions]) -> Callable[[Callable[..., Results]], Callable[P, Results]]:
     """A decorator that gives a function the fields of `RunOptions` as keywords, with their types and defaults."""
-    parameters = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.is_required() else field.default,
-            annotation=field.annotation,
-        )
-        for name, field in RunOptions.model_fields.items()
-    ]
-    signature = inspect.Signature(parameters, return_annotation=Results)
+    signature = inspect.signature(options).replace(return_annotation=Results)
 
     def decorate(function: Callable[..., Results]) -> Callable[P, Results]:
         @wraps(function)
@@ -119,25 +110,18 @@ def evaluate(**options: Any) -> Results:
     return results
 
 
-@contextmanager
-def open_executor(cluster: ClusterOptions | None, *, cached: bool = False) -> Iterator[Executor]:
+def make_executor(cluster: ClusterOptions | None, *, cached: bool = False) -> Executor:
     """The executor of a run: the workers of a cluster where there is one, else this process.
 
     With `cached`, one that runs no model.
     """
-    executor: Executor
     if cached:
-        executor = CachedExecutor()
-    elif cluster is None:
-        executor = LocalExecutor()
-    else:
-        from multiform.run.executors.ray import RayExecutor
+        return CachedExecutor()
+    if cluster is None:
+        return LocalExecutor()
+    from multiform.run.executors.ray import RayExecutor
 
-        executor = RayExecutor(cluster)
-    try:
-        yield executor
-    finally:
-        executor.close()
+    return RayExecutor(cluster)
 
 
 def run(options: RunOptions, executor: Executor | None = None) -> Results:
@@ -168,7 +152,7 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
         # On which model, and its documents.
         progress = enter(chosen_progress(options.progress))
         enter(interrupts_say(lambda: "the model has not been run yet; run the same command again"))
-        executor = executor or enter(open_executor(options.cluster))
+        executor = executor or enter(closing(make_executor(options.cluster)))
         load = partial(executor.load, options.model, options.model_arguments, progress, open_store)
         # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
         model = load() if options.apply_chat_template else None
@@ -198,17 +182,7 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
                 started=started,
             )
         )
-        runner = Runner(
-            executor,
-            store,
-            forms,
-            documents.counts,
-            progress,
-            fresh=options.fresh,
-            policy=options.policy,
-            spending=spending,
-            logs=results.logs,
-        )
+        runner = Runner(options, executor, store, forms, documents.counts, progress, spending, results.logs)
         model.keep_prefixes(options.stops_early or not documents.is_one_chunk)
         stack.callback(model.keep_prefixes, False)
         stops = schedule.run(runner, documents)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
@@ -66,11 +65,6 @@ def _field(described: Option, default: Any = None) -> Any:
     return Field(default, json_schema_extra=extra)
 
 
-_TASKS: Any = {
-    "option": Option(
-        "tasks, groups, tags, globs or YAML files, separated by commas or spaces", WORDS, "T[@F]", short="-t"
-    )
-}
 _model = partial(option, group="model")
 _prompt = partial(option, group="prompts", setting=True)
 _docs = partial(option, group="documents")
@@ -86,28 +80,6 @@ Paths: TypeAlias = str | Path | Sequence[str | Path]
 Arguments: TypeAlias = str | Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorPolicy:
-    """What a run does about documents whose requests failed for good.
-
-    `max_failures` is the maximum number of documents that may fail, or their share where it is below 1; beyond it, the
-    run ends. None never ends it.
-    """
-
-    on_error: OnError = "stop"
-    max_failures: float | None = None
-
-    def is_exceeded(self, failed: int, documents: int) -> bool:
-        """Whether too many documents have failed.
-
-        >>> [ErrorPolicy(max_failures=limit).is_exceeded(2, 20) for limit in (None, 0, 2, 0.1, 0.05)]
-        [False, True, False, False, True]
-        """
-        if self.max_failures is None:
-            return False
-        return failed > (self.max_failures if self.max_failures >= 1 else self.max_failures * documents)
-
-
 class RunOptions(BaseModel):
     """The options of a run. A value of a wrong type is a UsageError that names it, as soon as the options are made.
 
@@ -118,7 +90,13 @@ class RunOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, protected_namespaces=())
 
-    tasks: TaskLike | Sequence[TaskLike] = Field(json_schema_extra=_TASKS)
+    tasks: TaskLike | Sequence[TaskLike] = option(
+        "tasks, groups, tags, globs or YAML files, separated by commas or spaces",
+        WORDS,
+        "T[@F]",
+        short="-t",
+        default=...,
+    )
     model: str | Model | Any = _model(
         "see multiform ls models (default: hf if model_args name a model, else bundled)",
         ANYTHING,
@@ -434,10 +412,14 @@ class RunOptions(BaseModel):
         target = HubTarget.of(arguments)
         return None if self.plan_only else Hub(target)
 
-    @property
-    def policy(self) -> ErrorPolicy:
-        """What the run does about documents whose requests failed."""
-        return ErrorPolicy(on_error=self.on_error, max_failures=self.max_failures)
+    def allows_failures(self, failed: int, documents: int) -> bool:
+        """Whether the run goes on although so many of its documents have failed.
+
+        >>> [RunOptions(tasks="quiz", max_failures=n).allows_failures(2, 20) for n in (None, 0, 2, 0.1, 0.05)]
+        [True, False, True, True, False]
+        """
+        most = self.max_failures
+        return most is None or failed <= (most if most >= 1 else most * documents)
 
     @property
     def task_list(self) -> list[Any]:

@@ -141,7 +141,7 @@ class RunResults:
         more = f" and {len(docs) - _NAMED} more" if len(docs) > _NAMED else ""
         message = f"{len(docs)} of {outcome.documents} documents failed: {', '.join(named)}{more}"
         hint = self._how_to_go_on()
-        if self.options.policy.is_exceeded(len(docs), outcome.documents):
+        if not self.options.allows_failures(len(docs), outcome.documents):
             message += ", more than max_failures allows"
         elif self.options.on_error != "stop":
             message += f"; no document of {', '.join(empty)} is left to score"

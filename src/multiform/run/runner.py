@@ -25,7 +25,7 @@ from multiform.run.documents import Documents
 from multiform.run.executors import Executor
 from multiform.run.executors.pool import PoolExecutor
 from multiform.run.executors.ranges import RangedDocs
-from multiform.run.options import ErrorPolicy
+from multiform.run.options import RunOptions
 from multiform.run.pending import Batch, PendingSample, PendingSamples
 from multiform.run.progress import Progress
 from multiform.run.spool import ScoredSamples, load_block
@@ -125,36 +125,37 @@ def dollars(amount: float) -> str:
     return f"${amount:.2f}" if amount >= 0.1 or amount == 0 else f"${float(f'{amount:.2g}'):.12f}".rstrip("0")
 
 
+class RunEndedError(Exception):
+    """A round was stopped or failed, which ends the run."""
+
+
 class Runner:
     """Runs samples on a model: cached responses come from the store, the others from the executor.
 
     `documents` is the number of each form's. With `fresh`, all requests are run, and the new responses replace the
-    cached ones. Once the `spending` is beyond its limit, or more documents have failed than the policy allows, no
+    cached ones. Once the `spending` is beyond its limit, or more documents have failed than the options allow, no
     request is begun. Whatever ends a run, requests in flight are finished and stored first; only a second signal does
     not wait for them. `logs` get every batch.
     """
 
     def __init__(
         self,
+        options: RunOptions,
         executor: Executor,
         store: Store | None,
         forms: Sequence[Form],
         documents: Mapping[str, int],
         progress: Progress,
-        *,
-        fresh: bool = False,
-        policy: ErrorPolicy | None = None,
-        spending: Spending | None = None,
+        spending: Spending,
         logs: Sequence[Callable[[Batch], None]] = (),
     ) -> None:
-        self.documents = documents
-        self.policy = policy or ErrorPolicy()
+        self.options = options
         self._scored = ScoredSamples(documents)
         self._failed: dict[str, list[FailedDoc]] = {form: [] for form in documents}
         self._model: Model = executor.model
-        self._executor, self._store, self._fresh = executor, store, fresh
+        self._executor, self._store = executor, store
         self._forms = {form.name: form for form in forms}
-        self._logs, self._spending = logs, spending or Spending.of(self._model)
+        self._logs, self._spending = logs, spending
         self.reporter = ProgressReporter(progress, self._model, self._forms, documents, self._scored)
         self._total = sum(documents.values())
         self._finished = self._failures = 0
@@ -177,7 +178,7 @@ class Runner:
         workers = self._executor
         cannot_stop = self._model.batch and self._spending.limit is not None
         if isinstance(workers, PoolExecutor) and not cannot_stop:
-            ranged = documents.give_to_workers(lambda: workers.worker_count)
+            ranged = documents.give_to_workers(lambda: workers.pool.size)
             if ranged is not None:
                 batches = chain(self._ranges(workers, ranged), batches, self._pending(ranged.returned_chunks()))
         try:
@@ -185,8 +186,8 @@ class Runner:
         finally:
             self.reporter.end()
 
-    def run_round(self, samples: Sequence[PendingSample]) -> Batch | None:
-        """Run some samples; returns what was done with them, or None where the run cannot go on after that."""
+    def run_round(self, samples: Sequence[PendingSample]) -> Batch:
+        """Run some samples; returns what was done with them. A RunEndedError says that the run cannot go on."""
         done = Batch()
 
         def collect(batch: Batch) -> None:
@@ -196,7 +197,7 @@ class Runner:
 
         self._run(self._pending([samples]), self._finished + len(samples), collect)
         if self._state != "complete":
-            return None
+            raise RunEndedError
         collect(Batch(scored=self._score_together()))
         return done
 
@@ -205,7 +206,7 @@ class Runner:
         pending = PendingSamples(
             self._model,
             self._executor,
-            None if self._fresh else self._store,
+            None if self.options.fresh else self._store,
             stores=self._store is not None,
             check=self._spending.check,
         )
@@ -213,7 +214,7 @@ class Runner:
 
     def _ranges(self, workers: PoolExecutor, documents: RangedDocs) -> Iterator[Batch]:
         """Have workers render and run documents."""
-        cache = None if self._fresh else self._store
+        cache = None if self.options.fresh else self._store
         for batch in workers.run_ranges(documents, cache, stores=self._store is not None):
             if batch.unreadable is not None:
                 documents.take_back(*batch.unreadable)
@@ -225,7 +226,7 @@ class Runner:
     def _run(self, batches: Iterator[Batch], expected: int, then: Callable[[Batch], None]) -> None:
         """Take batches as they come, and do something after each; in the end, `expected` documents are finished."""
         store = self._store
-        self._model.begin_run(fresh=self._fresh, flush=store.flush if store else lambda: True)
+        self._model.begin_run(fresh=self.options.fresh, flush=store.flush if store else lambda: True)
         try:
             with stoppable() as stop, nullcontext() if store is None else store.recording(self._model.identity) as rows:
                 for batch in batches:
@@ -247,7 +248,7 @@ class Runner:
         is_unfinished = self._finished < expected
         if self._error is None and is_unfinished and (stop.number is not None or self._spending.is_exceeded):
             self._state, self._signal = "stopped", stop.number
-        elif self._error or self._has_too_many_failures or (self._failures and self.policy.on_error == "stop"):
+        elif self._error or self._has_too_many_failures or (self._failures and self.options.on_error == "stop"):
             self._state = "failed"
 
     def _end(self, mistake: MultiformError) -> None:
@@ -257,7 +258,7 @@ class Runner:
 
     @property
     def _has_too_many_failures(self) -> bool:
-        return self.policy.is_exceeded(self._failures, self._total)
+        return not self.options.allows_failures(self._failures, self._total)
 
     def _take(self, batch: Batch) -> None:
         """Take what was done with samples; the display and the logs are told."""

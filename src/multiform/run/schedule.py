@@ -20,8 +20,8 @@ from multiform.forms import Form
 from multiform.results.groups import TaskStops
 from multiform.run.documents import Documents
 from multiform.run.options import RunOptions
-from multiform.run.runner import Runner
-from multiform.run.sequential import FormSet, RunEndedError, SequentialEvaluation
+from multiform.run.runner import RunEndedError, Runner
+from multiform.run.sequential import FormSet, SequentialEvaluation
 from multiform.scoring.aggregations import item_kind
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.design import FLIP_RATE, Detectable, detectable_difference

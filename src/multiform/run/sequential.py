@@ -55,10 +55,6 @@ class FormSet:
             yield from subjects.values()
 
 
-class RunEndedError(Exception):
-    """A round was stopped or failed, which ends the run."""
-
-
 class SequentialEvaluation:
     """The forms of one set, evaluated on more and more of its documents.
 
@@ -207,8 +203,6 @@ class SequentialEvaluation:
             for name in names
         ]
         done = self._runner.run_round(entries)
-        if done is None:
-            raise RunEndedError
         self._units_evaluated += len(units)
         columns = [self._column(name, done, bounded=bounded) for name in names]
         complete = [[doc for doc in unit if all(doc in column for column in columns)] for unit in units]

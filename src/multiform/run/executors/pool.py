@@ -124,11 +124,6 @@ class PoolExecutor(Executor):
         self.retry_count = 0
         self._free: list[int] = []
 
-    @property
-    def worker_count(self) -> int:
-        """How many workers render, run and score documents."""
-        return self.pool.size
-
     def run(self, units: Iterable[Unit]) -> Responses:
         parts = (part for unit in units for part in subtrees(unit, self.pool.size))
         for task, batch in self._run(parts):
