@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +176,6 @@ def is_intact(identity: str, request: bytes, line: str, stored: bytes | None) ->
 
 #: Bytes of a row besides the output: the hash of the request, the model, the time, the checksum.
 _OVERHEAD = 70
-_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,8 +241,7 @@ def merge(into: Path, sources: Sequence[Path]) -> int:
                     source_connection.execute(query),
                 )
                 for (identity,) in source_connection.execute("SELECT identity FROM models").fetchall():
-                    connection.execute("INSERT OR IGNORE INTO models (identity) VALUES (?)", (identity,))
-                    added += _insert(connection, identity, _intact_rows(source_connection, identity, source))
+                    added += insert(connection, identity, _intact_rows(source_connection, identity, source))
     return added
 
 
@@ -306,14 +303,21 @@ def _delete(connection: sqlite3.Connection, max_age: float | None, max_size: int
     return removed
 
 
-def _insert(connection: sqlite3.Connection, identity: str, rows: Iterable[Sequence[Any]]) -> int:
-    (model,) = connection.execute("SELECT id FROM models WHERE identity = ?", (identity,)).fetchone()
-    query = "INSERT OR IGNORE INTO answers (model, request, output, created, checksum) VALUES (?, ?, ?, ?, ?)"
-    remaining = iter(rows)
-    added = 0
-    while batch := [(model, *row) for row in islice(remaining, _AT_ONCE)]:
-        added += connection.executemany(query, batch).rowcount
-    return added
+def model_id(connection: sqlite3.Connection, identity: str) -> int | None:
+    """The number of a model in the file; None if it has none."""
+    row = connection.execute("SELECT id FROM models WHERE identity = ?", (identity,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def insert(
+    connection: sqlite3.Connection, identity: str, rows: Iterable[Sequence[Any]], *, replace: bool = False
+) -> int:
+    """Add responses of a model: request, output, time and checksum; returns how many were added or replaced."""
+    connection.execute("INSERT OR IGNORE INTO models (identity) VALUES (?)", (identity,))
+    model = model_id(connection, identity)
+    insertion = f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO answers"
+    query = f"{insertion} (model, request, output, created, checksum) VALUES (?, ?, ?, ?, ?)"
+    return connection.executemany(query, ((model, *row) for row in rows)).rowcount
 
 
 def _intact_rows(connection: sqlite3.Connection, identity: str, path: Path) -> Iterator[Sequence[Any]]:

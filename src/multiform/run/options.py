@@ -65,6 +65,11 @@ def _field(described: Option, default: Any = None) -> Any:
     return Field(default, json_schema_extra=extra)
 
 
+_TASKS: Any = {
+    "option": Option(
+        "tasks, groups, tags, globs or YAML files, separated by commas or spaces", WORDS, "T[@F]", short="-t"
+    )
+}
 _model = partial(option, group="model")
 _prompt = partial(option, group="prompts", setting=True)
 _docs = partial(option, group="documents")
@@ -90,13 +95,7 @@ class RunOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, protected_namespaces=())
 
-    tasks: TaskLike | Sequence[TaskLike] = option(
-        "tasks, groups, tags, globs or YAML files, separated by commas or spaces",
-        WORDS,
-        "T[@F]",
-        short="-t",
-        default=...,
-    )
+    tasks: TaskLike | Sequence[TaskLike] = Field(json_schema_extra=_TASKS)
     model: str | Model | Any = _model(
         "see multiform ls models (default: hf if model_args name a model, else bundled)",
         ANYTHING,

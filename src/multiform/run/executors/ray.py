@@ -21,7 +21,7 @@ from multiform.run.executors.cluster import ClusterOptions, check_address, no_cl
 from multiform.run.executors.local import LazyModel, model_key
 from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded
 from multiform.run.executors.ranges import RangedDocs
-from multiform.run.executors.worker import LoadedModel, RemoteStore, StoreReader, Worker, WorkerModel, installed_version
+from multiform.run.executors.worker import LoadedModel, RemoteStore, Worker, WorkerModel, installed_version
 from multiform.run.pending import Batch
 from multiform.run.progress import Progress
 from multiform.run.store import Store
@@ -119,7 +119,7 @@ class RayPool:
         self.size = self.options.workers or 1
         self._started = True
         self._waiting_since = time.monotonic()
-        resources = ", ".join(f"{name.lower()}={amount:g}" for name, amount in self.options.resources.items())
+        resources = resources_text(self.options.resources)
         self._progress.message(f"loading model '{self._model[0]}' on {self.size} Ray workers with {resources}")
         for _ in range(self.size):
             self._add()
@@ -131,7 +131,7 @@ class RayPool:
             node = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
                 self._ray.get_runtime_context().get_node_id(), soft=False
             )
-            actor = self._ray.remote(StoreReader).options(num_cpus=0, scheduling_strategy=node)
+            actor = self._ray.remote(Store).options(num_cpus=0, scheduling_strategy=node)
             reader = RemoteStore(actor.remote(cache.path.absolute()))
         self._job = (self._ray.put(documents.job(reader, stores=stores)),)
 

@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from multiform.models import Model, models
-from multiform.models.model import Completions, Loglikelihoods, Usage
+from multiform.models.model import Usage
 from multiform.models.prices import Price
 from multiform.models.registry import ModelEntry
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Content, Messages
-from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
+from multiform.requests import Request
 from multiform.run.executors.local import Facts, FactsModel, LocalExecutor, Unit, create_model
 from multiform.run.executors.pool import PoolExecutor
 from multiform.run.executors.ranges import RangeWorker
 from multiform.run.executors.work_units import DocRef
 from multiform.run.pending import Batch
-from multiform.run.store import CachedResponses, Store, read_lines
+from multiform.run.store import CachedResponses, read_lines
 from multiform.stopping import request_stop, stoppable
 
 logger = logging.getLogger("multiform")
@@ -129,19 +129,9 @@ class _Meter:
         return usage.since(before), since
 
 
-class StoreReader:
-    """Reads the store of the driver for workers, in a process on its node."""
-
-    def __init__(self, path: Path) -> None:
-        self._store = Store(path)
-
-    def lines(self, identity: str, keys: Sequence[bytes]) -> dict[bytes, tuple[str, int]]:
-        return self._store.lines(identity, keys)
-
-
 @dataclass(frozen=True, slots=True)
 class RemoteStore:
-    """Looks responses up in the store of the driver, from any node."""
+    """Looks responses up in the store of the driver, from any node: `reader` is a process on the driver's."""
 
     reader: Any
 
@@ -168,17 +158,10 @@ class WorkerModel(FactsModel):
         self._pool = pool
         self._executor = executor
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
-        raise self._not_here()
+    def _refuse(self, requests: Sequence[Request]) -> Any:
+        raise RuntimeError(f"model '{self.name}' is on workers: its executor runs the requests")
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
-        raise self._not_here()
-
-    def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
-        raise self._not_here()
-
-    def _not_here(self) -> RuntimeError:
-        return RuntimeError(f"model '{self.name}' is on workers: its executor runs the requests")
+    loglikelihood = loglikelihood_rolling = generate = _refuse
 
     def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> Content:
         options = {"add_generation_prompt": add_generation_prompt}
