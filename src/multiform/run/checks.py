@@ -7,7 +7,6 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -148,11 +147,9 @@ def check_model_fits(
     if not generating:
         return
     if isinstance(model, str) and model in models:
-        with _errors_at("--gen_kwargs"):
-            models.get(model).check_generation(_sent_arguments(gen_kwargs))
+        _check_generation(model, gen_kwargs, "--gen_kwargs")
         for form in generating:
-            with _errors_at(form.where("generation_kwargs")):
-                models.get(model).check_generation(_sent_arguments(form.generation_kwargs))
+            _check_generation(model, form.generation_kwargs, form.where("generation_kwargs"))
     greedy = any(form.generation_kwargs.get("do_sample") is False for form in generating)
     if gen_kwargs.get("temperature") and greedy:
         logger.warning("--gen_kwargs temperature changes nothing where do_sample is false: add do_sample=true")
@@ -175,9 +172,12 @@ def _check_stops(model: Any, forms: Sequence[Form], arguments: Mapping[str, Any]
         raise UsageError(message, where="--stop_at_answer", hint="leave one of the two out")
 
 
-def _sent_arguments(gen_kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The generation arguments without the thinking budget, which the form keeps where the model gets texts."""
-    return {name: value for name, value in gen_kwargs.items() if name != "thinking_budget"}
+def _check_generation(model: str, gen_kwargs: Mapping[str, Any], where: str | None) -> None:
+    """Refuse generation arguments that the model does not take; forms keep the thinking budget where it gets texts."""
+    try:
+        models.get(model).check_generation({k: value for k, value in gen_kwargs.items() if k != "thinking_budget"})
+    except UsageError as error:
+        raise error.relocate(where) from error
 
 
 def _check_scoring(model: Any, scored: Sequence[Form], arguments: Mapping[str, Any]) -> None:
@@ -200,15 +200,6 @@ def _scores_labels(form: Form) -> bool:
         return form.format.scored == "labels"
     choices = form.config.doc_to_choice
     return isinstance(choices, list) and all(len(str(choice).strip()) == 1 for choice in choices)
-
-
-@contextmanager
-def _errors_at(where: str | None) -> Iterator[None]:
-    """Add the place of an argument to the error of its check."""
-    try:
-        yield
-    except UsageError as error:
-        raise error.relocate(where) from error
 
 
 K = TypeVar("K", bound=Hashable)

@@ -201,7 +201,7 @@ class Pruned:
 
 def usage(path: Path) -> list[ModelUsage]:
     """The responses of each model in a store, the newest first."""
-    with _open_to_read(path) as connection:
+    with _opened(path) as connection:
         query = f"""
             SELECT identity, count(*), sum(length(output) + {_OVERHEAD}),
                 min(nullif(created, 0)), max(nullif(created, 0))
@@ -214,7 +214,7 @@ def usage(path: Path) -> list[ModelUsage]:
 
 def export_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Every response of a store: its model, the hash of its request, its output as it is stored, and its time."""
-    with _open_to_read(path) as connection:
+    with _opened(path) as connection:
         for identity in [row[0] for row in connection.execute("SELECT identity FROM models ORDER BY identity")]:
             for request, output, created, _ in _intact_rows(connection, identity, path):
                 yield {"model": identity, "request": request.hex(), "output": output, "created": created or None}
@@ -232,9 +232,9 @@ def merge(into: Path, sources: Sequence[Path]) -> int:
             raise _no_store(source)
     check_local(into)
     added = 0
-    with _open_to_write(into) as connection:
+    with _opened(into, to_write=True) as connection:
         for source in sources:
-            with _open_to_read(source) as source_connection, connection:
+            with _opened(source) as source_connection, connection:
                 query = adapt_query(source_connection, "SELECT signature, facts, checksum FROM facts")
                 connection.executemany(
                     "INSERT OR IGNORE INTO facts (signature, facts, checksum) VALUES (?, ?, ?)",
@@ -261,7 +261,7 @@ def prune(
     if not path.is_file():
         raise _no_store(path)
     before = _size(path)
-    with _open_to_write(path) as connection:
+    with _opened(path, to_write=True) as connection:
         with connection:
             removed = _delete(connection, max_age, max_size, model)
             if dry:
@@ -345,25 +345,14 @@ def _no_store(path: Path) -> UsageError:
 
 
 @contextmanager
-def _open_to_read(path: Path) -> Iterator[sqlite3.Connection]:
-    with _usage_errors(path):
-        connection = connect_to_read(path)
+def _opened(path: Path, *, to_write: bool = False) -> Iterator[sqlite3.Connection]:
+    """The database of a store, whose errors are reported to the user."""
+    try:
+        connection = connect(path) if to_write else connect_to_read(path)
         if connection is None:
             raise _no_store(path)
         with closing(connection):
             yield connection
-
-
-@contextmanager
-def _open_to_write(path: Path) -> Iterator[sqlite3.Connection]:
-    with _usage_errors(path), closing(connect(path)) as connection:
-        yield connection
-
-
-@contextmanager
-def _usage_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
     except (sqlite3.Error, OSError) as error:
         hint = "check that it is a store of Multiform that no other process is writing"
         raise UsageError(f"the store cannot be used: {error}", where=str(path), hint=hint) from error

@@ -21,7 +21,6 @@ from multiform.models.model import Usage
 from multiform.requests import Request
 from multiform.run.pending import Batch
 from multiform.run.progress import (
-    EvaluationStatus,
     Progress,
     RunningScore,
     RunStatus,
@@ -304,7 +303,8 @@ class ProgressReporter:
         """Show that a run begins of at most this number of evaluations of a document under a form, in rounds."""
         self._progress.message(f"evaluating in rounds, at most {evaluations:,} evaluations of a document under a form")
         self._has_begun = self._is_in_rounds = True
-        self.status = EvaluationStatus(evaluations)
+        self.status = RunStatus("evaluations")
+        self.status.add(evaluations, evaluations)
         if self._watching is not None:
             self._watching.watch(self.status)
 
@@ -325,7 +325,8 @@ class ProgressReporter:
         if batch.asked and not self._is_in_rounds:
             self._plan(batch)
         if self.status is not None:
-            self.status.count(batch.responses, batch.size_done, batch.documents.total() + len(batch.failed))
+            documents = batch.documents.total() + len(batch.failed)
+            self.status.count(*(documents, documents) if self._is_in_rounds else (batch.responses, batch.size_done))
         for form, samples in batch.scored.items():
             self._means[form].add(form, samples, self._progress)
         for _ in range(batch.responses):

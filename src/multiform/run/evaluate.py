@@ -146,7 +146,7 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
         if judging is not None:
             enter(judging_by(judging))
         check_forms(options, forms)
-        schedule = make_schedule(options, forms, groups)
+        run_schedule = make_schedule(options, forms, groups)
         check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
 
         # On which model, and its documents.
@@ -185,8 +185,7 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
         runner = Runner(options, executor, store, forms, documents.counts, progress, spending, results.logs)
         model.keep_prefixes(options.stops_early or not documents.is_one_chunk)
         stack.callback(model.keep_prefixes, False)
-        stops = schedule.run(runner, documents)
-        return results.finish(runner.outcome(stops))
+        return results.finish(runner.outcome(stops=run_schedule(runner, documents)))
 
 
 def _make_judging(options: RunOptions, forms: Sequence[Form], open_store: Callable[[], Store | None]) -> Judging | None:

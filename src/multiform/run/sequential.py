@@ -61,10 +61,8 @@ class SequentialEvaluation:
     Documents come in random order, those of a cluster together.
     """
 
-    def __init__(
-        self, form_set: FormSet, rendered: RenderedSamples, *, runner: Runner, seed: int | None, counts_failed: bool
-    ) -> None:
-        self.form_set, self._runner, self._counts_failed = form_set, runner, counts_failed
+    def __init__(self, form_set: FormSet, rendered: RenderedSamples, runner: Runner) -> None:
+        self.form_set, self._runner = form_set, runner
         self.names = list(form_set.forms)
         self._rendered = rendered
         #: The first document of each cluster.
@@ -79,7 +77,7 @@ class SequentialEvaluation:
         for doc in sorted(shared):
             clusters.setdefault(self._cluster(doc), []).append(doc)
         heads = {subject: [doc_id for s, doc_id in clusters if s == subject] for subject in form_set.subjects}
-        order = document_order(heads, equal_subjects=form_set.equal_subjects, seed=seed)
+        order = document_order(heads, equal_subjects=form_set.equal_subjects, seed=runner.options.seeds[0])
         #: The documents that every form has, a list for each cluster, in random order.
         self.units = [clusters[head] for head in order]
         self._sizes = Counter(subject for subject, _ in shared)
@@ -106,11 +104,6 @@ class SequentialEvaluation:
     @property
     def evaluations(self) -> int:
         return sum(map(len, self._scores.values()))
-
-    @property
-    def max_evaluations(self) -> int:
-        """The maximum number of evaluations."""
-        return len(self.names) * self.documents
 
     def search(self, budget: int) -> TaskStops:
         """Find the best and the worst form within a budget of evaluations."""
@@ -222,7 +215,7 @@ class SequentialEvaluation:
             first = task.scoring.scorers[0].name
             scored = [sample for sample in done.scored.get(task.name, ()) if sample.scorer == first]
             column |= {(subject, s.doc_id): self._value(task.name, s, bounded=bounded) for s in scored}
-            if self._counts_failed:
+            if self._runner.options.on_error == "count":
                 column |= {(subject, document.doc_id): 0.0 for form, document in done.failed if form == task.name}
         return column
 

@@ -14,7 +14,7 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from operator import itemgetter
 from pathlib import Path
 from threading import Event, Thread
@@ -188,14 +188,9 @@ class Store:
             if not database.is_passing(error):
                 self.fail(error)
 
-    @contextmanager
-    def recording(self, identity: str) -> Iterator[Recording]:
+    def recording(self, identity: str) -> closing[Recording]:
         """A context manager that gives what stores responses of this model."""
-        recording = Recording(self, identity)
-        try:
-            yield recording
-        finally:
-            recording.close()
+        return closing(Recording(self, identity))
 
     def flush(self) -> bool:
         """Wait until all responses so far are written; false where that fails or takes too long."""

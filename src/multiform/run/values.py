@@ -26,7 +26,8 @@ class ValueType:
     multiform.errors.UsageError: num_fewshot: expected a whole number of 0 or more, got '5'; give e.g. num_fewshot=5
     """
 
-    accepts: Callable[[Any], bool]
+    #: Whether it accepts a value; by default, values are checked where they are used.
+    accepts: Callable[[Any], bool] = lambda value: True
     expected: str = ""
     #: A value as Python has it, and as a flag has it where that is something else.
     example: str = ""
@@ -114,7 +115,7 @@ def count(least: int = 0, example: int = 5) -> ValueType:
     )
 
 
-def one_of(names: Sequence[str], *, example: str = "", optional: bool = False, const: Any = True) -> ValueType:
+def one_of(names: Sequence[str], *, example: str = "") -> ValueType:
     """One of several names; on the command line in upper or lower case."""
 
     def parse(text: str) -> str:
@@ -128,8 +129,6 @@ def one_of(names: Sequence[str], *, example: str = "", optional: bool = False, c
         expected=f"one of {', '.join(names)}",
         example=repr(example),
         parse=parse,
-        arity="optional" if optional else "value",
-        const=const,
         metavar="|".join(names),
     )
 
@@ -173,15 +172,11 @@ def _parse_samples(text: str) -> Any:
         raise UsageError(f"{'' if inline else f'{text}: '}not valid JSON: {error}", hint=hint) from error
 
 
-def _is_anything(value: Any) -> bool:
-    return True
-
-
 #: Values that are checked where they are used: where tasks and models are loaded, and where texts are parsed.
-ANYTHING = ValueType(accepts=_is_anything)
-WORDS = ValueType(accepts=_is_anything, arity="words")
-FOLDERS = ValueType(accepts=_is_anything, arity="folders", metavar="DIR")
-ARGUMENTS = ValueType(accepts=_is_anything, arity="arguments", metavar="K=V,...")
+ANYTHING = ValueType()
+WORDS = ValueType(arity="words")
+FOLDERS = ValueType(arity="folders", metavar="DIR")
+ARGUMENTS = ValueType(arity="arguments", metavar="K=V,...")
 TEXT = ValueType(accepts=_is_text, expected="text", example="'...'")
 SWITCH = ValueType(accepts=_is_bool, expected="True or False", example="True", arity="switch")
 YES_OR_NO = ValueType(
@@ -282,7 +277,9 @@ CHOICE_ORDER = ValueType(
 )
 _CACHE_REQUESTS = ("true", "refresh", "delete")
 CACHE_REQUESTS = replace(
-    one_of(_CACHE_REQUESTS, optional=True, const="true"),
+    one_of(_CACHE_REQUESTS),
+    arity="optional",
+    const="true",
     accepts=lambda value: isinstance(value, bool) or value in _CACHE_REQUESTS,
     expected="one of three",
     example="True, 'refresh' or 'delete'",

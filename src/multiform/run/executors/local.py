@@ -67,15 +67,11 @@ class Executor(ABC):
         open_store: Callable[[], Store | None] = lambda: None,
     ) -> Model:
         """The model, or the registered one of that name; loaded when it is needed if the store has its facts."""
-        self._prepare(model, arguments, progress)
         if isinstance(model, str):
             self._model = self._load_lazily(model, arguments, progress, open_store)
         else:
             self._model = as_model(model)
         return self._model
-
-    def _prepare(self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress) -> None:  # noqa: B027
-        """Refuse a model that cannot be run here."""
 
     def _load_lazily(
         self, name: str, arguments: Mapping[str, Any], progress: Progress, open_store: Callable[[], Store | None]

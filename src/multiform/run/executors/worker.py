@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from multiform.models import Model, models
+from multiform.models.identity import package_version
 from multiform.models.model import Usage
 from multiform.models.prices import Price
 from multiform.models.registry import ModelEntry
@@ -40,7 +40,7 @@ class LoadedModel:
     stored: bool
     counts_tokens: bool
     batch: bool
-    version: str
+    version: str | None
 
 
 class Worker:
@@ -67,7 +67,7 @@ class Worker:
             stored=model.stored,
             counts_tokens=model.usage() is not None,
             batch=model.batch,
-            version=installed_version(),
+            version=package_version("multiform"),
         )
 
     def run(self, unit: Sequence[Any], job: Sequence[Any], pause: float, run: int) -> Iterator[Batch]:
@@ -105,10 +105,6 @@ class Worker:
     def call(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Call a method of the model, such as `plan`, and return its result."""
         return getattr(self.model, method)(*arguments, **options)
-
-    def computed_tokens(self) -> int:
-        """The tokens computed so far; 0 where the model does not count them."""
-        return (self.model.usage() or Usage()).computed_tokens
 
     def stop(self, run: int) -> None:
         """Finish what is in flight, and begin nothing new of this run."""
@@ -233,11 +229,3 @@ class _Messages(logging.Handler):
     def pop_all(self) -> list[tuple[int, str]]:
         lines, self._lines = self._lines, []
         return lines
-
-
-def installed_version() -> str:
-    """The version of Multiform on this node; a cluster needs the same everywhere."""
-    try:
-        return version("multiform")
-    except PackageNotFoundError:
-        return "unknown"
