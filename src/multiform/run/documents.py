@@ -145,10 +145,13 @@ class Documents:
         """The samples of a form, which are rendered as they are taken."""
         return (form.sample(doc_id, doc, self._template) for doc_id, doc in form.docs())
 
+    def _weight(self, form: str) -> float:
+        """The share of a chunk that a sample of a form takes; hardly any where the whole run has few documents."""
+        return 1e-9 if self.total <= FEW_DOCUMENTS else self._sizes[form].weight
+
     @property
     def _fits_one_chunk(self) -> bool:
-        weights = (self._sizes[name].weight * number for name, number in self.counts.items())
-        return self.total <= FEW_DOCUMENTS or sum(weights) <= 1
+        return sum(self._weight(name) * number for name, number in self.counts.items()) <= 1
 
     def _chunks(self) -> Iterator[list[PendingSample]]:
         """The samples of each chunk, form by form; where all fit into one, each form is rendered as a whole."""
@@ -159,13 +162,12 @@ class Documents:
             streams = [self._stream_of(form) for form in forms]
             documents, first = max(self.counts.get(form.name, 0) for form in forms), 0
             while first < documents and forms[0].name not in self._given_away:
-                cost = sum(self._sizes[form.name].weight for form in forms)
-                room = documents if self.total <= FEW_DOCUMENTS else max(1, int((1 - filled) / cost))
-                number = min(room, documents - first)
+                cost = sum(self._weight(form.name) for form in forms)
+                number = min(max(1, int((1 - filled) / cost)), documents - first)
                 chunk += self._render(forms, [islice(stream, number) for stream in streams])
                 filled += cost * number
                 first += number
-                if filled + cost > 1 and self.total > FEW_DOCUMENTS:
+                if filled + cost > 1:
                     chunk.sort(key=lambda entry: places[entry.form.name])
                     yield chunk
                     chunk, filled = [], 0.0

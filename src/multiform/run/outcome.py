@@ -72,7 +72,11 @@ class RunResults:
 
     def __post_init__(self) -> None:
         self.journal = _open_journal(self.options, self.model, self.forms, self.documents)
-        self.tracking = _open_tracking(self.options, self.model)
+        self.tracking = None
+        if self.options.trackers:
+            from multiform.results.exchange.trackers import Tracking
+
+            self.tracking = Tracking(self.options.trackers, _config_entry(self.options, self.model))
 
     def __enter__(self) -> RunResults:
         return self
@@ -340,14 +344,6 @@ def form_result(
         bounds=bounds,
         control=format is not None and format.is_control,
     )
-
-
-def _open_tracking(options: RunOptions, model: Model) -> Tracking | None:
-    if not options.trackers:
-        return None
-    from multiform.results.exchange.trackers import Tracking
-
-    return Tracking(options.trackers, _config_entry(options, model))
 
 
 def _open_journal(

@@ -177,8 +177,9 @@ def _settings(recorded: RecordedRun, form: str) -> RunSettings:
 def _form(
     form: Form, recorded: RecordedRun, store: Store | None, labels: HumanLabels | None, iterations: int
 ) -> FormResult:
-    arguments = recorded.results.get("config", {}).get("model_args") or {}
-    _check_same_requests(form, recorded, arguments if isinstance(arguments, Mapping) else {})
+    stated = recorded.results.get("config", {}).get("model_args")
+    arguments = stated if isinstance(stated, Mapping) else {}
+    _check_same_requests(form, recorded, arguments)
     with_outputs: list[tuple[Sample, tuple[Any, ...]]] = []
     scored: list[ScoredSample] = []
     failed: dict[int, FailedDoc] = {}
@@ -203,7 +204,7 @@ def _form(
             sorted(failed.values(), key=lambda doc: doc.doc_id),
             template=str(recorded.results.get("model_name")),
             total_docs=recorded.results["n-samples"][form.name]["original"],
-            arguments=arguments if isinstance(arguments, Mapping) else {},
+            arguments=arguments,
             count=counted,
             labels=labels,
             iterations=iterations,

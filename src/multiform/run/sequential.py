@@ -277,10 +277,10 @@ class SequentialEvaluation:
         rule: Literal["budget", "until_ci"] = "budget",
     ) -> TaskStops:
         members = {
-            task.name: self._stop(name, f"as {name}: {reasons[name]}", subject)
+            task.name: FormStop(evaluated=number, documents=self._sizes[subject], why=f"as {name}: {reasons[name]}")
             for name, subjects in self.form_set.forms.items()
             for subject, task in subjects.items()
-            if len(self.form_set.subjects) > 1 and any(doc[0] == subject for doc in self._scores[name])
+            if len(subjects) > 1 and (number := sum(doc[0] == subject for doc in self._scores[name]))
         }
         return TaskStops(
             task=self.form_set.name,
@@ -293,11 +293,8 @@ class SequentialEvaluation:
             members=members,
         )
 
-    def _stop(self, name: str, why: str, subject: str | None = None) -> FormStop:
-        """Where a form, or its part in a subject, stopped."""
-        if subject is not None:
-            evaluated = sum(doc[0] == subject for doc in self._scores[name])
-            return FormStop(evaluated=evaluated, documents=self._sizes[subject], why=why)
+    def _stop(self, name: str, why: str) -> FormStop:
+        """Where a form stopped."""
         mean = self._means[name]
         bounds = (min(1.0, bound * self._scale) for bound in (mean.low, mean.high))
         low, high = bounds if mean.n else (None, None)
