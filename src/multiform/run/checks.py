@@ -21,7 +21,7 @@ from multiform.results.export import prepare_output
 from multiform.run.executors.local import create_model
 from multiform.run.options import RunOptions
 from multiform.sandbox import chosen_sandbox
-from multiform.scoring.judges import JudgeChoice, check_judges
+from multiform.scoring.judges import check_judges
 from multiform.scoring.metrics.base import HubMetric
 from multiform.scoring.scorers.ai_judge import AIJudge
 
@@ -66,15 +66,14 @@ def check_forms(options: RunOptions, forms: Sequence[Form]) -> None:
         if name not in run_names:
             hint = nearest(name, run_names, listed="the tasks of this run are")
             raise UsageError(f"no task '{name}' in this run", where="--samples", hint=hint)
-    check_consent(forms, options.confirm_run_unsafe_code, options.judge, labelled=options.judge_labels is not None)
+    check_consent(options, forms)
     check_output_types(forms)
     check_packages(forms)
 
 
-def check_consent(
-    forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | None = None, *, labelled: bool = False
-) -> None:
+def check_consent(options: RunOptions, forms: Sequence[Form]) -> None:
     """Refuse tasks that run generated code or code from the hub, or choose a judge, unless the user agreed to that."""
+    confirmed = options.confirm_run_unsafe_code
     unsafe = [form for form in forms if form.config.unsafe_code]
     if unsafe and not confirmed:
         raise UsageError(
@@ -91,9 +90,9 @@ def check_consent(
                     raise metric.fn.refusal().relocate(form.where("metric_list"))
                 metric.fn.load()
     judged = judged_forms(forms)
-    if judge and not judged:
+    if options.judge and not judged:
         logger.warning("--judge_model and --judge_args change nothing: no task of this run has a judge")
-    if labelled and not judged:
+    if options.judge_labels is not None and not judged:
         logger.warning("--judge_labels changes nothing: no task of this run has a judge")
     for form, scorer in judged:
         try:
@@ -131,13 +130,12 @@ def check_packages(forms: Sequence[Form]) -> None:
                 raise error.at(form.where("metric_list") or form.name) from error
 
 
-def check_model_fits(
-    model: Any, forms: Sequence[Form], gen_kwargs: Mapping[str, Any], arguments: Mapping[str, Any]
-) -> None:
+def check_model_fits(options: RunOptions, forms: Sequence[Form]) -> None:
     """Refuse forms that the model does not support, and generation arguments that it does not take.
 
-    `arguments` are the model's: a server is probed for the log-likelihoods that forms need.
+    A server is probed for the log-likelihoods that forms need.
     """
+    model, gen_kwargs, arguments = options.model, options.settings.gen_kwargs, options.model_arguments
     scored = [form for form in forms if form.output_type != "generate_until"]
     _check_scoring(model, scored, arguments)
     generating = [form for form in forms if form.generates]

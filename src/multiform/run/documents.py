@@ -62,7 +62,8 @@ class Documents:
         self.corpus = bool(options.decontamination_corpus)
         self._template = None if model is None else model.apply_chat_template
         self._cached_requests = _request_cache(options.cache_requests, model, progress)
-        self._sizes = {form.name: _SampleSize() for form in forms}
+        #: The samples of each form so far, with their requests and characters.
+        self._sizes = {form.name: Counter[str]() for form in forms}
         #: The names of forms whose documents workers render.
         self._given_away: set[str] = set()
         if self.total > FEW_DOCUMENTS:
@@ -70,7 +71,7 @@ class Documents:
             with _random_state_kept():
                 for form in map(copy_form, forms):
                     for sample in islice(self.samples(form), _PREVIEW):
-                        self._sizes[form.name].add(sample)
+                        self._count(form, sample)
         self._checks = _Checks(self, ahead=not self._fits_one_chunk and self._cached_requests is None)
         self._stream = _with_own_random_state(self._chunks())
         self._first = next(self._stream, [])
@@ -115,9 +116,10 @@ class Documents:
                 logger.info("%s: the driver renders the documents, and not the workers: %s", form.name, reason)
                 return None
             smallest = max(smallest, size)
+        sizes = [self._sizes[form.name] for form in forms]
         return TaskDocs(
             forms={form.name: self.counts[form.name] for form in forms if form.name in self.counts},
-            requests=sum(self._sizes[form.name].requests for form in forms),
+            requests=sum(size["requests"] / max(1, size["samples"]) for size in sizes),
             smallest=smallest,
         )
 
@@ -145,9 +147,15 @@ class Documents:
         """The samples of a form, which are rendered as they are taken."""
         return (form.sample(doc_id, doc, self._template) for doc_id, doc in form.docs())
 
+    def _count(self, form: Form, sample: Sample) -> None:
+        self._sizes[form.name].update(samples=1, requests=len(sample.instances), characters=size_of(sample))
+
     def _weight(self, form: str) -> float:
-        """The share of a chunk that a sample of a form takes; hardly any where the whole run has few documents."""
-        return 1e-9 if self.total <= FEW_DOCUMENTS else self._sizes[form].weight
+        """The mean share of a chunk that a sample of a form takes; hardly any where the run has few documents."""
+        size = self._sizes[form]
+        if not size["samples"] or self.total <= FEW_DOCUMENTS:
+            return 1e-9
+        return max(size["requests"] / CHUNK_REQUESTS, size["characters"] / CHUNK_CHARACTERS) / size["samples"]
 
     @property
     def _fits_one_chunk(self) -> bool:
@@ -182,7 +190,7 @@ class Documents:
             PendingSample(form, sample) for form, stream in zip(forms, streams, strict=True) for sample in stream
         ]
         for entry in entries:
-            self._sizes[entry.form.name].add(entry.sample)
+            self._count(entry.form, entry.sample)
             self._checks.see(entry.form, entry.sample)
         return entries
 
@@ -222,29 +230,6 @@ class RenderedSamples:
 
     def sample(self, form: str, doc_id: int) -> Sample:
         return self._spool[self._places[form][doc_id]]
-
-
-class _SampleSize:
-    """The mean size of a form's samples, as a share of a chunk; before any is known, that of four short requests."""
-
-    def __init__(self) -> None:
-        self._samples, self._requests, self._characters = 0, 0, 0
-
-    def add(self, sample: Sample) -> None:
-        self._samples += 1
-        self._requests += len(sample.instances)
-        self._characters += size_of(sample)
-
-    @property
-    def requests(self) -> float:
-        """The requests of a sample."""
-        return self._requests / self._samples if self._samples else 4.0
-
-    @property
-    def weight(self) -> float:
-        if not self._samples:
-            return 4 / CHUNK_REQUESTS
-        return max(self._requests / CHUNK_REQUESTS, self._characters / CHUNK_CHARACTERS) / self._samples or 1e-9
 
 
 class _Checks:

@@ -147,7 +147,7 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
             enter(judging_by(judging))
         check_forms(options, forms)
         run_schedule = make_schedule(options, forms, groups)
-        check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
+        check_model_fits(options, forms)
 
         # On which model, and its documents.
         progress = enter(chosen_progress(options.progress))

@@ -321,7 +321,10 @@ class RunOptions(BaseModel):
     def settings(self) -> RunSettings:
         """The settings of the run that every form gets."""
         settings = {name: getattr(self, name) for name, option in OPTIONS.items() if option.setting}
-        settings["gen_kwargs"] = generation_arguments(self.gen_kwargs)
+        try:
+            settings["gen_kwargs"] = generation_overrides(parse_arguments(self.gen_kwargs, where="--gen_kwargs"))
+        except ConfigError as error:
+            raise error.as_kind(UsageError, "--gen_kwargs") from error
         settings["perturbation"] = parse_arguments(self.perturbation, where="perturbation") or None
         settings["metadata"] = parse_arguments(self.metadata, where="metadata")
         settings["sample_seed"] = self.seeds[0]
@@ -363,7 +366,7 @@ class RunOptions(BaseModel):
             return None
         return JudgeChoice.of(self.judge_model, self.judge_args)
 
-    @property
+    @cached_property
     def labels(self) -> HumanLabels | None:
         """The labels of people by which judges are calibrated."""
         from multiform.results.judging import HumanLabels
@@ -428,11 +431,3 @@ OPTIONS: Mapping[str, Option] = described_options(RunOptions)
 OPTION_DEFAULTS: Mapping[str, Any] = {
     name: field.default for name, field in RunOptions.model_fields.items() if not field.is_required()
 }
-
-
-def generation_arguments(gen_kwargs: Arguments | None) -> dict[str, Any]:
-    """The generation arguments of a run under their canonical names, checked independently of its tasks."""
-    try:
-        return generation_overrides(parse_arguments(gen_kwargs, where="--gen_kwargs"))
-    except ConfigError as error:
-        raise error.as_kind(UsageError, "--gen_kwargs") from error

@@ -136,16 +136,16 @@ class RunResults:
             scored = len({(name, sample.doc_id) for name, samples in outcome.scored.items() for sample in samples})
             message = f"the run has cost {dollars(self.spending.cost)}, more than max_cost allows: {scored} of "
             hint = f"{self._how_to_go_on()}, with a max_cost for what is left"
-            return IncompleteRunError(f"{message}{outcome.documents} documents are scored", hint=hint)
+            return IncompleteRunError(f"{message}{sum(self.documents.values())} documents are scored", hint=hint)
         empty = [name for name, docs in outcome.failed.items() if docs and not outcome.scored[name]]
         if outcome.state == "complete" and not empty:
             return None
         docs = [(form, doc) for form, docs in outcome.failed.items() for doc in docs]
         named = [f"{form} doc {doc.doc_id} ({doc.reason})" for form, doc in docs[:_NAMED]]
         more = f" and {len(docs) - _NAMED} more" if len(docs) > _NAMED else ""
-        message = f"{len(docs)} of {outcome.documents} documents failed: {', '.join(named)}{more}"
+        message = f"{len(docs)} of {sum(self.documents.values())} documents failed: {', '.join(named)}{more}"
         hint = self._how_to_go_on()
-        if not self.options.allows_failures(len(docs), outcome.documents):
+        if not self.options.allows_failures(len(docs), sum(self.documents.values())):
             message += ", more than max_failures allows"
         elif self.options.on_error != "stop":
             message += f"; no document of {', '.join(empty)} is left to score"

@@ -14,7 +14,7 @@ from multiform.models.identity import package_version
 from multiform.paths import mirror_path
 from multiform.requests import Output, Request
 from multiform.results import FormResult, Results
-from multiform.results.judging import HumanLabels, judging_entry
+from multiform.results.judging import judging_entry
 from multiform.results.provenance import described_config
 from multiform.results.read import newest_run
 from multiform.results.recorded import RecordedRun
@@ -90,14 +90,14 @@ def rescore(
 
 def _score_again(recorded: RecordedRun, options: RunOptions, changes: Mapping[str, Any]) -> Results:
     """The results with these changes of each task."""
-    labels, mirror, store = options.labels, mirror_path(options.mirror), chosen_store(options.use_cache)
+    mirror, store = mirror_path(options.mirror), chosen_store(options.use_cache)
     judging = Judging(choice=options.judge or JudgeChoice(), cache=store, caches_all=options.use_cache is not None)
     with using_sandbox(options.sandbox), judging_by(judging):
         configs, groups = _configs(recorded, options.task_list, TaskManager(options.include_path))
         changed = [(config.replace(**changes), _settings(recorded, config.form_name)) for config in configs]
         forms = [Task.from_config(config, dataset_mirror=mirror).form.under(settings) for config, settings in changed]
-        check_consent(forms, options.confirm_run_unsafe_code, options.judge, labelled=labels is not None)
-        results = [_form(form, recorded, store, labels, options.bootstrap_iters) for form in forms]
+        check_consent(options, forms)
+        results = [_form(form, recorded, store, options) for form in forms]
     stops = () if changes else recorded.results.get("config", {}).get("budget", ())
     return collect_results(
         results,
@@ -174,9 +174,7 @@ def _settings(recorded: RecordedRun, form: str) -> RunSettings:
     )
 
 
-def _form(
-    form: Form, recorded: RecordedRun, store: Store | None, labels: HumanLabels | None, iterations: int
-) -> FormResult:
+def _form(form: Form, recorded: RecordedRun, store: Store | None, options: RunOptions) -> FormResult:
     stated = recorded.results.get("config", {}).get("model_args")
     arguments = stated if isinstance(stated, Mapping) else {}
     _check_same_requests(form, recorded, arguments)
@@ -206,8 +204,8 @@ def _form(
             total_docs=recorded.results["n-samples"][form.name]["original"],
             arguments=arguments,
             count=counted,
-            labels=labels,
-            iterations=iterations,
+            labels=options.labels,
+            iterations=options.bootstrap_iters,
         )
 
 

@@ -50,7 +50,6 @@ class RunOutcome:
     state: Literal["complete", "stopped", "failed"]
     scored: Mapping[str, Sequence[ScoredSample]]
     failed: Mapping[str, Sequence[FailedDoc]]
-    documents: int
     #: The key `usage` of the results: requests and tokens.
     usage: Mapping[str, Any]
     signal: int | None = None
@@ -296,7 +295,6 @@ class Runner:
             state=self._state,
             scored=self._scored.by_form(),
             failed={name: sorted(docs, key=lambda doc: doc.doc_id) for name, docs in self._failed.items() if docs},
-            documents=self._total,
             signal=self._signal,
             error=self._error,
             usage=usage_entry(

@@ -17,9 +17,9 @@ import weakref
 import zlib
 from array import array
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import attrgetter
 from typing import IO, Any, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
@@ -73,8 +73,8 @@ class SpoolFile:
 
     def __init__(self, file: IO[bytes] | None = None, *, most_loaded: int = _BLOCKS_READ) -> None:
         self._file = file
-        self._most_loaded = most_loaded
-        self._read: OrderedDict[int, list[Any]] = OrderedDict()
+        #: The objects of the block at a place.
+        self.read_block = lru_cache(most_loaded)(self._read_block)
 
     def write(self, data: bytes) -> tuple[int, int] | None:
         """The place and size of the data in the file; None where the disk has no room."""
@@ -91,17 +91,10 @@ class SpoolFile:
             return None
         return place, len(data)
 
-    def read_block(self, place: int, size: int) -> list[Any]:
-        """The objects of the block at a place."""
-        if place in self._read:
-            self._read.move_to_end(place)
-            return self._read[place]
+    def _read_block(self, place: int, size: int) -> list[Any]:
         assert self._file is not None
         self._file.seek(place)
-        block = self._read[place] = load_block(self._file.read(size))
-        if len(self._read) > self._most_loaded:
-            self._read.popitem(last=False)
-        return block
+        return load_block(self._file.read(size))
 
 
 class Spool(Generic[T]):
