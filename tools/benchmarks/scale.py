@@ -176,7 +176,7 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
     executor = Played()
     store = Store(folder / "answers.db") if stored else None
     spending = Spending.of(executor.model)
-    runner = Runner(options, executor, store, forms, rendered.counts, Silent(), spending)
+    runner = Runner(options, executor, store, forms, rendered.counts, Silent(), spending, lambda batch: None)
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     runner.run_all(rendered)
     outcome = runner.outcome()

@@ -217,11 +217,13 @@ class AnswerChecks:
 
     def check(self, form: Form, sample: Sample) -> None:
         """Check a sample; raises a DataError where the run cannot be right."""
-        self._check_cluster(form, sample)
-        self._check_gold(form, sample)
-
-    def _check_gold(self, form: Form, sample: Sample) -> None:
-        """Refuse a run in which two forms of a task disagree about the right choice of a document."""
+        column = form.cluster
+        if column is not None and column not in sample.doc:
+            raise DataError(
+                f"doc {sample.doc_id} has no column '{column}'",
+                where=form.where("metadata", "cluster") or form.name,
+                hint=nearest(str(column), sample.doc, listed="columns"),
+            )
         document = form.task_name, sample.doc_id
         known, left = self._first.pop(document, (None, self._forms_of[form.task_name]))
         if known is None and sample.right_choices is not None:
@@ -238,16 +240,6 @@ class AnswerChecks:
             message = f"two forms disagree about what is right: {' and '.join(readings)}"
             hint = "set answer_base: 0 or 1 if its answers are digits, or make doc_to_target an index"
             raise DataError(message, where=f"{form.where('doc_to_target')}: doc {sample.doc_id}", hint=hint)
-
-    def _check_cluster(self, form: Form, sample: Sample) -> None:
-        """Refuse a column of clusters that a document does not have."""
-        column = form.cluster
-        if column is not None and column not in sample.doc:
-            raise DataError(
-                f"doc {sample.doc_id} has no column '{column}'",
-                where=form.where("metadata", "cluster") or form.name,
-                hint=nearest(str(column), sample.doc, listed="columns"),
-            )
 
 
 def _choice_words(sample: Sample) -> str:

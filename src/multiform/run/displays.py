@@ -9,7 +9,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, TextIO
@@ -295,7 +294,8 @@ class ProgressReporter:
         self._progress, self._model, self._forms, self._scored = progress, model, forms, scored
         self._watching = progress if isinstance(progress, WatchingProgress) else None
         self._documents, self._total, self._rendered = documents, sum(documents.values()), 0
-        self._means = {form: _RunningMean() for form in documents}
+        #: The sum of the first metric of each form so far, and of how many documents.
+        self._sums = dict.fromkeys(documents, (0.0, 0))
         self._has_said_cached = self._has_begun = self._is_in_rounds = False
         self._scores_due = 0.0
 
@@ -328,11 +328,23 @@ class ProgressReporter:
             documents = batch.documents.total() + len(batch.failed)
             self.status.count(*(documents, documents) if self._is_in_rounds else (batch.responses, batch.size_done))
         for form, samples in batch.scored.items():
-            self._means[form].add(form, samples, self._progress)
+            self._report_mean(form, samples)
         for _ in range(batch.responses):
             self._progress.on_response()
         if time.monotonic() >= self._scores_due:
             self.update_scores()
+
+    def _report_mean(self, form: str, samples: Sequence[ScoredSample] | SampleBlock) -> None:
+        """Show the running mean of a form's first metric."""
+        scores = load_block(samples.scores) if isinstance(samples, SampleBlock) else samples
+        of_scorer = [each.values for each in scores if each.scorer == scores[0].scorer]
+        metric = next(iter(of_scorer[0]), "") if of_scorer else ""
+        values = [values.get(metric) for values in of_scorer]
+        numbers = [float(value) for value in values if isinstance(value, int | float)]  # others are parts of a ratio
+        total, n = self._sums[form]
+        self._sums[form] = total, n = total + sum(numbers), n + len(numbers)
+        if numbers:
+            self._progress.on_score(form, metric, total / n, n)
 
     def _plan(self, batch: Batch) -> None:
         """Show the requests that the model is about to run; a display that watches gets what they take."""
@@ -385,22 +397,3 @@ def _workload(model: Model, requests: Sequence[Request]) -> Usage | None:
     except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
         logger.debug("the model cannot say what the requests take: %s", error)
         return None
-
-
-@dataclass(slots=True)
-class _RunningMean:
-    """The running mean of a form's first metric."""
-
-    total: float = 0.0
-    n: int = 0
-
-    def add(self, form: str, samples: Sequence[ScoredSample] | SampleBlock, progress: Progress) -> None:
-        scores = load_block(samples.scores) if isinstance(samples, SampleBlock) else samples
-        of_scorer = [each.values for each in scores if each.scorer == scores[0].scorer]
-        metric = next(iter(of_scorer[0]), "") if of_scorer else ""
-        values = (values.get(metric) for values in of_scorer)
-        numbers = [float(value) for value in values if isinstance(value, int | float)]  # others are parts of a ratio
-        self.total += sum(numbers)
-        self.n += len(numbers)
-        if numbers:
-            progress.on_score(form, metric, self.total / self.n, self.n)

@@ -225,8 +225,9 @@ class RenderedSamples:
     def doc_ids(self, form: str) -> Iterable[int]:
         return self._places.get(form, {})
 
-    def cluster(self, form: str, doc_id: int) -> str:
-        return self._clusters[form, doc_id]
+    def cluster(self, form: str, doc_id: int) -> str | int:
+        """The cluster of a document; its own index, where documents are independent."""
+        return self._clusters.get((form, doc_id), doc_id)
 
     def sample(self, form: str, doc_id: int) -> Sample:
         return self._spool[self._places[form][doc_id]]

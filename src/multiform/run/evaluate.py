@@ -182,7 +182,7 @@ def run(options: RunOptions, executor: Executor | None = None) -> Results:
                 started=started,
             )
         )
-        runner = Runner(options, executor, store, forms, documents.counts, progress, spending, results.logs)
+        runner = Runner(options, executor, store, forms, documents.counts, progress, spending, results.log)
         model.keep_prefixes(options.stops_early or not documents.is_one_chunk)
         stack.callback(model.keep_prefixes, False)
         return results.finish(runner.outcome(stops=run_schedule(runner, documents)))

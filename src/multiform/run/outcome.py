@@ -94,13 +94,12 @@ class RunResults:
             with interrupts_say(self._how_to_go_on):
                 raise error
 
-    @property
-    def logs(self) -> list[Callable[[Batch], None]]:
-        """What gets the batches of the run: its journal, and its trackers."""
-        logs: list[Callable[[Batch], None]] = [] if self.journal is None else [self.journal.add]
-        if (tracking := self.tracking) is not None:
-            logs.append(lambda batch: tracking.add(batch.scored, batch.documents.total(), len(batch.failed)))
-        return logs
+    def log(self, batch: Batch) -> None:
+        """Tell the journal and the trackers what was done."""
+        if self.journal is not None:
+            self.journal.add(batch)
+        if self.tracking is not None:
+            self.tracking.add(batch.scored, batch.documents.total(), len(batch.failed))
 
     def finish(self, outcome: RunOutcome) -> Results:
         """The results, written to `output_path` if there is one; those of a run that did not end well say why."""

@@ -134,7 +134,7 @@ class Runner:
     `documents` is the number of each form's. With `fresh`, all requests are run, and the new responses replace the
     cached ones. Once the `spending` is beyond its limit, or more documents have failed than the options allow, no
     request is begun. Whatever ends a run, requests in flight are finished and stored first; only a second signal does
-    not wait for them. `logs` get every batch.
+    not wait for them. `log` gets every batch.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Runner:
         documents: Mapping[str, int],
         progress: Progress,
         spending: Spending,
-        logs: Sequence[Callable[[Batch], None]] = (),
+        log: Callable[[Batch], object],
     ) -> None:
         self.options = options
         self._scored = ScoredSamples(documents)
@@ -154,7 +154,7 @@ class Runner:
         self._model: Model = executor.model
         self._executor, self._store = executor, store
         self._forms = {form.name: form for form in forms}
-        self._logs, self._spending = logs, spending
+        self._log, self._spending = log, spending
         self.reporter = ProgressReporter(progress, self._model, self._forms, documents, self._scored)
         self._total = sum(documents.values())
         self._finished = self._failures = 0
@@ -282,8 +282,7 @@ class Runner:
         for form, block in batch.together.items():
             self._together[form] += load_block(block)
         self.reporter.report(batch, None if self._store is None else self._store.path)
-        for log in self._logs:
-            log(batch)
+        self._log(batch)
 
     def outcome(self, stops: Sequence[TaskStops] = ()) -> RunOutcome:
         """The outcome so far; scorers that need all samples at once score those of a complete run."""

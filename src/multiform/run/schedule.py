@@ -18,7 +18,7 @@ from typing import TypeAlias
 from multiform.errors import UsageError
 from multiform.forms import Form
 from multiform.results.groups import TaskStops
-from multiform.run.documents import Documents
+from multiform.run.documents import Documents, by_task
 from multiform.run.options import RunOptions
 from multiform.run.runner import RunEndedError, Runner
 from multiform.run.sequential import FormSet, SequentialEvaluation
@@ -167,11 +167,8 @@ def detectable_differences(forms: Sequence[Form], documents: Mapping[str, int]) 
     `documents` has the number of documents of each form. If tasks differ in it, the smallest and the largest task are
     named.
     """
-    comparable: dict[str, list[Form]] = {}
-    for form in forms:
-        if next(iter(form.higher_is_better), None) in RIGHT_OR_WRONG and form.name in documents:
-            comparable.setdefault(form.task_name, []).append(form)
-    multi_form = [task for task in comparable.values() if _pairs(task)]
+    comparable = [form for form in forms if next(iter(form.higher_is_better), None) in RIGHT_OR_WRONG]
+    multi_form = [task for task in by_task([form for form in comparable if form.name in documents]) if _pairs(task)]
     if not multi_form:
         return None
     smallest = [

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -65,17 +65,20 @@ class SequentialEvaluation:
         self.form_set, self._runner = form_set, runner
         self.names = list(form_set.forms)
         self._rendered = rendered
-        #: The first document of each cluster.
-        self._heads: dict[tuple[str, str], _Document] = {}
         shared = set.intersection(
             *(
                 {(subject, doc_id) for subject, task in subjects.items() for doc_id in rendered.doc_ids(task.name)}
                 for subjects in form_set.forms.values()
             )
         )
+        #: The first document of each one's cluster: itself, where documents are independent.
+        self._head: dict[_Document, _Document] = {}
+        first_docs: dict[tuple[str, Any], _Document] = {}
         clusters: dict[_Document, list[_Document]] = {}
-        for doc in sorted(shared):
-            clusters.setdefault(self._cluster(doc), []).append(doc)
+        for subject, doc_id in sorted(shared):
+            cluster = rendered.cluster(form_set.forms[self.names[0]][subject].name, doc_id)
+            head = self._head[subject, doc_id] = first_docs.setdefault((subject, cluster), (subject, doc_id))
+            clusters.setdefault(head, []).append((subject, doc_id))
         heads = {subject: [doc_id for s, doc_id in clusters if s == subject] for subject in form_set.subjects}
         order = document_order(heads, equal_subjects=form_set.equal_subjects, seed=runner.options.seeds[0])
         #: The documents that every form has, a list for each cluster, in random order.
@@ -87,14 +90,6 @@ class SequentialEvaluation:
         self._scores: dict[str, dict[_Document, float]] = {name: {} for name in self.names}
         self._units_evaluated = 0
         self._metric = "no metric"
-
-    def _cluster(self, doc: _Document) -> _Document:
-        """The first document of the cluster that a document belongs to: itself, where documents are independent."""
-        subject, doc_id = doc
-        form = self.form_set.forms[self.names[0]][subject]
-        if form.cluster is None:
-            return doc
-        return self._heads.setdefault((subject, self._rendered.cluster(form.name, doc_id)), doc)
 
     @property
     def documents(self) -> int:
@@ -161,7 +156,7 @@ class SequentialEvaluation:
     def _width(self, name: str, *, of_dataset: bool = False) -> float:
         """Half the interval of a form so far; infinite before there are enough documents to tell."""
         scores = self._scores[name]
-        clusters = [self._cluster(doc) for doc in scores]
+        clusters = [self._head[doc] for doc in scores]
         if len(scores) < _PILOT or len(set(clusters)) < _FEWEST_CLUSTERS:
             return math.inf
         table = document_scores(list(scores.values()), clusters)

@@ -49,9 +49,7 @@ def load_forms(options: RunOptions) -> tuple[list[Form], list[Group]]:
     multiplies = design.choice_order not in (None, "original") or design.fewshot_draws > 1 or design.thinking_budgets
     if tasks_given and multiplies:
         message = f"the forms of '{tasks_given[0].name}', which is given as an object, cannot be multiplied"
-        hint = (
-            "give the task by its name or configuration, or leave choice_order, fewshot_draws, thinking_budget out"
-        )
+        hint = "give the task by its name or configuration, or leave choice_order, fewshot_draws, thinking_budget out"
         raise UsageError(message, where="tasks", hint=hint)
     _check_languages([*named, *(form.config for form in tasks_given)], design.languages)
     nodes = multiply(named, design, settings, mirror)

@@ -223,7 +223,7 @@ class RayPool:
         if address == "local":
             settings["include_dashboard"] = False
         try:
-            with _signals_kept(), _quiet():
+            with _undisturbed():
                 self._ray.init(address, **settings)
         except Exception as error:  # a node that does not start in time is a bare Exception
             if address == "local":
@@ -363,20 +363,10 @@ class RayPool:
 
 
 @contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Keep Ray from handling SIGTERM, which ends a run as Ctrl-C does."""
+def _undisturbed() -> Iterator[None]:
+    """Keep Ray, while it starts, from logging into the run, and from handling SIGTERM, which ends a run as Ctrl-C does."""
     main = threading.current_thread() is threading.main_thread()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if main}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Ray's own log messages out of the run's while it starts."""
     log = logging.getLogger("ray")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -384,6 +374,8 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         log.setLevel(level)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _cause(error: Any) -> MultiformError:
