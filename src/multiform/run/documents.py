@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import random
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +15,8 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
+
+import numpy as np
 
 from multiform.forms import Form, Sample
 from multiform.forms.form import copy_form
@@ -327,14 +328,12 @@ def _with_own_random_state(chunks: Iterator[T]) -> Iterator[T]:
 
 
 def _random_state() -> tuple[Any, Any]:
-    numpy = sys.modules.get("numpy")
-    return random.getstate(), None if numpy is None else numpy.random.get_state()
+    return random.getstate(), np.random.get_state()
 
 
 def _set_random_state(state: tuple[Any, Any]) -> None:
     random.setstate(state[0])
-    if state[1] is not None:
-        sys.modules["numpy"].random.set_state(state[1])
+    np.random.set_state(state[1])
 
 
 def by_task(forms: Sequence[Form]) -> list[list[Form]]:

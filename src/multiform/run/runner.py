@@ -11,6 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from multiform.errors import ModelError, MultiformError, UsageError
 from multiform.forms import Form, Sample, ScoredSample
 from multiform.models import Model
@@ -158,7 +160,8 @@ class Runner:
         self.reporter = ProgressReporter(progress, self._model, self._forms, documents, self._scored)
         self._total = sum(documents.values())
         self._finished = self._failures = 0
-        self._requests = _DistinctRequests()
+        #: Hashes of the requests that were looked up: eight bytes for each.
+        self._asked, self._cached = array("q"), array("q")
         #: Samples of scorers that need all of them at once.
         self._together: dict[str, list[tuple[Sample, tuple[Output, ...]]]] = {form: [] for form in documents}
         #: Whether the model was needed, and what it and the executor had counted before.
@@ -266,7 +269,8 @@ class Runner:
         if batch.rendered:
             self._scored.write_out()
         self._finished += len(batch.finished) + len(batch.given_up)
-        self._requests.add(batch.asked, batch.cached)
+        self._asked.extend(batch.asked)
+        self._cached.extend(batch.cached)
         if batch.asked and not self._has_begun:
             self._has_begun = True
             self._usage_before = self._model.usage() or Usage()
@@ -288,7 +292,7 @@ class Runner:
         """The outcome so far; scorers that need all samples at once score those of a complete run."""
         if self._state == "complete":
             self._score_together()
-        requests, cached = self._requests.count()
+        requests, cached = _count_distinct(self._asked, self._cached)
         usage = self._model.usage() if self._has_begun else None
         return RunOutcome(
             state=self._state,
@@ -317,25 +321,10 @@ class Runner:
         return scored
 
 
-class _DistinctRequests:
-    """Counts the requests of a run, of which several chunks may have the same, in eight bytes for each."""
+def _count_distinct(missing: array[int], cached: array[int]) -> tuple[int, int]:
+    """The distinct requests of a run by their hashes, and those of them that were cached when it began.
 
-    def __init__(self) -> None:
-        self._chunks = 0
-        self._asked, self._cached = array("q"), array("q")
-
-    def add(self, missing: array[int], cached: array[int]) -> None:
-        """Add requests by their hashes."""
-        self._chunks += bool(missing or cached)
-        self._asked.extend(missing)
-        self._cached.extend(cached)
-
-    def count(self) -> tuple[int, int]:
-        """The distinct requests, and those of them that were cached when the run began."""
-        if self._chunks < 2:
-            return len(self._asked) + len(self._cached), len(self._cached)
-        import numpy as np
-
-        asked = len(np.unique(self._asked))
-        distinct = len(np.unique(self._asked + self._cached))
-        return distinct, distinct - asked
+    Several chunks may have the same requests.
+    """
+    asked, distinct = len(np.unique(missing)), len(np.unique(missing + cached))
+    return distinct, distinct - asked

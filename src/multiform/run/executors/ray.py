@@ -364,7 +364,7 @@ class RayPool:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Keep Ray, while it starts, from logging into the run, and from handling SIGTERM, which ends a run as Ctrl-C does."""
+    """Keep Ray, while it starts, from logging and from handling SIGTERM, which ends a run as Ctrl-C does."""
     main = threading.current_thread() is threading.main_thread()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if main}
     log = logging.getLogger("ray")
