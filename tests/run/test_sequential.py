@@ -26,9 +26,7 @@ class SimulatedRounds(SequentialEvaluation):
         self._scores = {"form": {}}
         self._head = {doc: ("task", number) for number, unit in enumerate(self.units) for doc in unit}
 
-    def _evaluate(
-        self, units: Sequence[Sequence[tuple[str, int]]], names: Sequence[str], *, bounded: bool = True
-    ) -> Any:
+    def _evaluate(self, units: Sequence[Sequence[tuple[str, int]]], names: Sequence[str]) -> Any:
         self._scores["form"] |= {doc: float(self._values[doc[1]]) for unit in units for doc in unit}
 
     def _stops(self, *args: Any, **options: Any) -> TaskStops:

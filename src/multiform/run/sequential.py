@@ -90,6 +90,7 @@ class SequentialEvaluation:
         self._scores: dict[str, dict[_Document, float]] = {name: {} for name in self.names}
         self._units_evaluated = 0
         self._metric = "no metric"
+        self._rule: Literal["budget", "until_ci"] = "budget"
 
     @property
     def documents(self) -> int:
@@ -128,13 +129,14 @@ class SequentialEvaluation:
 
         With `of_dataset`, that is the interval of what all documents of the dataset would score, which is narrower.
         """
-        position = 0
+        self._rule, position = "until_ci", 0
         while position < len(self.units):
             unfinished = [name for name in self.names if self._width(name, of_dataset=of_dataset) > half_width]
             if not unfinished:
                 break
-            chunk = self._chunk(position, _ROUND if position else _PILOT)
-            self._evaluate(self.units[position : position + chunk], unfinished, bounded=False)
+            sizes = accumulate(map(len, self.units[position:]))
+            chunk = sum(size < (_ROUND if position else _PILOT) for size in sizes) + 1
+            self._evaluate(self.units[position : position + chunk], unfinished)
             position += chunk
         reasons = {}
         for name in self.names:
@@ -146,12 +148,7 @@ class SequentialEvaluation:
             f"Each interval is a {STOPPED_LEVEL:.0%} one, so that it holds with probability {1 - DELTA:g} "
             "although the run stopped because of its width."
         )
-        return self._stops(reasons, guarantee, rule="until_ci")
-
-    def _chunk(self, position: int, documents: int) -> int:
-        """How many of the next clusters have this number of documents."""
-        sizes = accumulate(map(len, self.units[position:]))
-        return sum(size < documents for size in sizes) + 1
+        return self._stops(reasons, guarantee)
 
     def _width(self, name: str, *, of_dataset: bool = False) -> float:
         """Half the interval of a form so far; infinite before there are enough documents to tell."""
@@ -178,7 +175,7 @@ class SequentialEvaluation:
         """What a score of a cluster, which is a share of the largest one, is of a mean over documents."""
         return self._largest * len(self.units) / self.documents if self.units else 1.0
 
-    def _evaluate(self, units: Sequence[Sequence[_Document]], names: Sequence[str], *, bounded: bool = True) -> Array:
+    def _evaluate(self, units: Sequence[Sequence[_Document]], names: Sequence[str]) -> Array:
         """A row of scores for each cluster of which all forms have scores, a column for each form.
 
         The score of a cluster is the sum of its documents' over the size of the largest cluster.
@@ -192,24 +189,24 @@ class SequentialEvaluation:
         ]
         done = self._runner.run_round(entries)
         self._units_evaluated += len(units)
-        columns = [self._column(name, done, bounded=bounded) for name in names]
+        columns = [self._column(name, done) for name in names]
         complete = [[doc for doc in unit if all(doc in column for column in columns)] for unit in units]
         rows = [[sum(column[doc] for doc in unit) / self._largest for column in columns] for unit in complete if unit]
         for name, column in zip(names, columns, strict=True):
             self._scores[name] |= column
-        if bounded:
+        if self._rule == "budget":
             for name, values in zip(names, zip(*rows, strict=True), strict=False):
                 self._means[name] = self._means[name].after(values)
         self._show()
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
 
-    def _column(self, name: str, done: Batch, *, bounded: bool) -> dict[_Document, float]:
+    def _column(self, name: str, done: Batch) -> dict[_Document, float]:
         """The scores of a form on the documents of a round."""
         column: dict[_Document, float] = {}
         for subject, task in self.form_set.forms[name].items():
             first = task.scoring.scorers[0].name
             scored = [sample for sample in done.scored.get(task.name, ()) if sample.scorer == first]
-            column |= {(subject, s.doc_id): self._value(task.name, s, bounded=bounded) for s in scored}
+            column |= {(subject, s.doc_id): self._value(task.name, s) for s in scored}
             if self._runner.options.on_error == "count":
                 column |= {(subject, document.doc_id): 0.0 for form, document in done.failed if form == task.name}
         return column
@@ -218,29 +215,21 @@ class SequentialEvaluation:
         """The intervals so far, for the display of the run."""
         status = self._runner.reporter.status
         assert status is not None
-        before = [score for score in status.scores if score.form not in self._means]
-        status.scores = [
-            *before,
-            *(
-                RunningScore(
-                    form=name,
-                    metric=self._metric,
-                    estimate=mean_estimate(list(scores.values())),
-                    documents=self.documents,
-                )
-                for name, scores in self._scores.items()
-                if scores
-            ),
-        ]
+        shown = {score.form: score for score in status.scores}
+        for name, scores in self._scores.items():
+            if scores:
+                estimate = mean_estimate(list(scores.values()))
+                shown[name] = RunningScore(form=name, metric=self._metric, estimate=estimate, documents=self.documents)
+        status.scores = list(shown.values())
 
-    def _value(self, name: str, sample: ScoredSample, *, bounded: bool) -> float:
+    def _value(self, name: str, sample: ScoredSample) -> float:
         metric = self.form_set.metric if self.form_set.metric in sample.values else next(iter(sample.values), "")
         value = sample.values.get(metric or "")
-        if not isinstance(value, int | float) or (bounded and not 0 <= value <= 1):
-            needed = "between 0 and 1" if bounded else "a number"
+        is_bounded = self._rule == "budget"
+        if not isinstance(value, int | float) or (is_bounded and not 0 <= value <= 1):
+            needed = "between 0 and 1" if is_bounded else "a number"
             message = f"'{name}' scores {excerpt(value, 40)} by {metric or 'no metric'}, which is not {needed}"
-            flag = "--budget" if bounded else "--until_ci"
-            raise UsageError(message, where=flag, hint="leave the form out, or name a metric like acc")
+            raise UsageError(message, where=f"--{self._rule}", hint="leave the form out, or name a metric like acc")
         self._metric = metric or self._metric
         return float(value)
 
@@ -253,23 +242,18 @@ class SequentialEvaluation:
             last = "the budget is spent"
         candidates, most = {*search.best, *search.worst}, search.counts.max()
 
-        def reason(index: int) -> str:
+        reasons = {}
+        for index, name in enumerate(self.names):
             if index not in candidates:
-                return "it is neither the best nor the worst form"
-            if search.counts[index] < most and search.undecided_forms:
-                return "others looked better and others worse in an earlier round"
-            return last
-
-        return {name: reason(index) for index, name in enumerate(self.names)}
+                reasons[name] = "it is neither the best nor the worst form"
+            elif search.counts[index] < most and search.undecided_forms:
+                reasons[name] = "others looked better and others worse in an earlier round"
+            else:
+                reasons[name] = last
+        return reasons
 
     def _stops(
-        self,
-        reasons: Mapping[str, str],
-        guarantee: str,
-        *,
-        best: Sequence[int] = (),
-        worst: Sequence[int] = (),
-        rule: Literal["budget", "until_ci"] = "budget",
+        self, reasons: Mapping[str, str], guarantee: str, best: Sequence[int] = (), worst: Sequence[int] = ()
     ) -> TaskStops:
         members = {
             task.name: FormStop(evaluated=number, documents=self._sizes[subject], why=f"as {name}: {reasons[name]}")
@@ -280,7 +264,7 @@ class SequentialEvaluation:
         return TaskStops(
             task=self.form_set.name,
             metric=self._metric,
-            rule=rule,
+            rule=self._rule,
             forms={name: self._stop(name, why) for name, why in reasons.items()},
             guarantee=guarantee,
             best=tuple(self.names[index] for index in best),

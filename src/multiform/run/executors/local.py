@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias, get_args
 
 from multiform.errors import ModelError, MultiformError, UsageError, excerpt, reason
@@ -76,22 +76,17 @@ class Executor(ABC):
     def _load_lazily(
         self, name: str, arguments: Mapping[str, Any], progress: Progress, open_store: Callable[[], Store | None]
     ) -> Model:
-        entry = models.get(name)
+        entry, load = models.get(name), partial(self._load, name, arguments, progress)
         store = open_store() if entry.signature_from else None
         signed = None if store is None else entry.signature(arguments)
         if store is None or signed is None:
-            return self._load(name, arguments, progress)
-        signature = f"{name} {signed}"
-
-        def remember(facts: Facts) -> None:
-            store.remember(signature, asdict(facts))
-
-        known = store.facts(signature)
+            return load()
+        remember = partial(store.remember, f"{name} {signed}")
+        known = store.facts(f"{name} {signed}")
         if known is not None and set(known) == set(Facts.__dataclass_fields__):
-            load = lambda: self._load(name, arguments, progress)  # noqa: E731
-            return LazyModel(Facts(**known), load, remember, lambda: entry.chat(arguments))
-        loaded = self._load(name, arguments, progress)
-        remember(Facts.of(loaded))
+            return LazyModel(Facts(**known), load, remember, partial(entry.chat, arguments))
+        loaded = load()
+        remember(asdict(Facts.of(loaded)))
         return loaded
 
     def _load(self, name: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
@@ -306,8 +301,8 @@ class LazyModel(FactsModel):
         self,
         facts: Facts,
         load: Callable[[], Model],
-        remember: Callable[[Facts], None],
-        chat: Callable[[], ChatFormatter | None] = lambda: None,
+        remember: Callable[[dict[str, Any]], None],
+        chat: Callable[[], ChatFormatter | None],
     ) -> None:
         super().__init__(facts)
         self._load = load
@@ -326,7 +321,7 @@ class LazyModel(FactsModel):
         if self._model is None:
             model = self._load()
             if model.identity != self.identity:
-                self._remember(Facts.of(model))
+                self._remember(asdict(Facts.of(model)))
                 raise ModelError(f"model '{self.name}' is not what it was", hint="run the same command again")
             model.keep_prefixes(self._keeps_prefixes)
             self._model = model

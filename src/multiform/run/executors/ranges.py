@@ -13,6 +13,7 @@ import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from multiform.errors import DataError, MultiformError, reason
@@ -238,7 +239,10 @@ class DocReader:
         self._is_checked = False
         #: What renders, and the position of the next document: few-shot examples are drawn in the order of documents.
         self._renderer, self._next = copy_form(form), 0
-        self._ids: Sequence[int] | None = None
+
+    @cached_property
+    def _ids(self) -> Sequence[int]:
+        return self.form.doc_ids()
 
     def check(self, digest: str) -> None:
         """Refuse a dataset that is not the one of the driver."""
@@ -251,8 +255,6 @@ class DocReader:
         if position < self._next:
             self._renderer, self._next = copy_form(self.form), 0
         form = self._renderer
-        if self._ids is None:
-            self._ids = form.doc_ids()
         docs, shots = form.eval_docs, form.num_fewshot
         while self._next < position:
             doc_id = self._ids[self._next]
