@@ -17,6 +17,7 @@ from multiform.lint.findings import Finding, drop_silenced, summary
 from multiform.lint.forms import corpus_findings, language_findings
 from multiform.models import Model, models
 from multiform.models.model import no_continuation, no_loglikelihoods
+from multiform.models.registry import ModelEntry
 from multiform.results.export import prepare_output
 from multiform.run.executors.local import create_model
 from multiform.run.options import RunOptions
@@ -136,31 +137,31 @@ def check_model_fits(options: RunOptions, forms: Sequence[Form]) -> None:
     A server is probed for the log-likelihoods that forms need.
     """
     model, gen_kwargs, arguments = options.model, options.settings.gen_kwargs, options.model_arguments
-    scored = [form for form in forms if form.output_type != "generate_until"]
-    _check_scoring(model, scored, arguments)
+    entry = models.get(model) if isinstance(model, str) and model in models else None
+    _check_scoring(model, entry, [form for form in forms if form.output_type != "generate_until"], arguments)
     generating = [form for form in forms if form.generates]
     if gen_kwargs and not generating:
         logger.warning("--gen_kwargs changes nothing: no task of this run generates text")
-    _check_stops(model, forms, arguments)
+    _check_stops(model, entry, forms, arguments)
     if not generating:
         return
-    if isinstance(model, str) and model in models:
-        _check_generation(model, gen_kwargs, "--gen_kwargs")
+    if entry is not None:
+        _check_generation(entry, gen_kwargs, "--gen_kwargs")
         for form in generating:
-            _check_generation(model, form.generation_kwargs, form.where("generation_kwargs"))
+            _check_generation(entry, form.generation_kwargs, form.where("generation_kwargs"))
     greedy = any(form.generation_kwargs.get("do_sample") is False for form in generating)
     if gen_kwargs.get("temperature") and greedy:
         logger.warning("--gen_kwargs temperature changes nothing where do_sample is false: add do_sample=true")
 
 
-def _check_stops(model: Any, forms: Sequence[Form], arguments: Mapping[str, Any]) -> None:
+def _check_stops(model: Any, entry: ModelEntry | None, forms: Sequence[Form], arguments: Mapping[str, Any]) -> None:
     """Refuse `stop_at_answer` with a model that cannot stop there, and warn if it changes nothing."""
     if not any(form.settings.stop_at_answer for form in forms):
         return
     if not any(form.stops_at_answer for form in forms):
         logger.warning("--stop_at_answer changes nothing: no form reads the label with which a completion begins")
         return
-    factory = models.get(model).load() if isinstance(model, str) and model in models else model
+    factory = model if entry is None else entry.load()
     if not getattr(factory, "stops_at_labels", False):
         name = model if isinstance(model, str) else getattr(model, "name", type(model).__name__)
         message = f"the model '{name}' cannot end a completion at a label"
@@ -170,20 +171,20 @@ def _check_stops(model: Any, forms: Sequence[Form], arguments: Mapping[str, Any]
         raise UsageError(message, where="--stop_at_answer", hint="leave one of the two out")
 
 
-def _check_generation(model: str, gen_kwargs: Mapping[str, Any], where: str | None) -> None:
+def _check_generation(entry: ModelEntry, gen_kwargs: Mapping[str, Any], where: str | None) -> None:
     """Refuse generation arguments that the model does not take; forms keep the thinking budget where it gets texts."""
     try:
-        models.get(model).check_generation({k: value for k, value in gen_kwargs.items() if k != "thinking_budget"})
+        entry.check_generation({k: value for k, value in gen_kwargs.items() if k != "thinking_budget"})
     except UsageError as error:
         raise error.relocate(where) from error
 
 
-def _check_scoring(model: Any, scored: Sequence[Form], arguments: Mapping[str, Any]) -> None:
+def _check_scoring(model: Any, entry: ModelEntry | None, scored: Sequence[Form], arguments: Mapping[str, Any]) -> None:
     """Refuse forms whose log-likelihoods the model does not compute."""
-    if scored and isinstance(model, str) and model in models:
-        if not models.get(model).loglikelihoods:
+    if scored and entry is not None:
+        if not entry.loglikelihoods:
             raise no_loglikelihoods(model, scored[0].name)
-        model = create_model(model, arguments) if models.get(model).probed_early else model
+        model = create_model(model, arguments) if entry.probed_early else model
     if isinstance(model, Model):
         thinking = [form for form in scored if form.generates]
         if thinking and not model.continues_texts:
@@ -318,15 +319,11 @@ def _texts(path: Path) -> Iterator[str]:
             return
         with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
             for number, line in enumerate(file, start=1):
-                yield _record(line, path, number)
+                try:
+                    yield str(json.loads(line)["text"]) if line.strip() else ""
+                except (ValueError, KeyError, TypeError) as error:
+                    hint = 'write {"text": "..."} on each line'
+                    raise UsageError("not a JSON object with a 'text'", where=f"{path}:{number}", hint=hint) from error
     except OSError as error:
         message = f"cannot read {path}: {error.strerror}"
         raise UsageError(message, where="--decontamination_corpus", hint="give .txt or .jsonl files") from error
-
-
-def _record(line: str, path: Path, number: int) -> str:
-    try:
-        return str(json.loads(line)["text"]) if line.strip() else ""
-    except (ValueError, KeyError, TypeError) as error:
-        hint = 'write {"text": "..."} on each line'
-        raise UsageError("not a JSON object with a 'text'", where=f"{path}:{number}", hint=hint) from error

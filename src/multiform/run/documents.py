@@ -73,7 +73,7 @@ class Documents:
                 for form in map(copy_form, forms):
                     for sample in islice(self.samples(form), _PREVIEW):
                         self._count(form, sample)
-        self._checks = _Checks(self, ahead=not self._fits_one_chunk and self._cached_requests is None)
+        self.checks = _Checks(self, ahead=not self._fits_one_chunk and self._cached_requests is None)
         self._stream = _with_own_random_state(self._chunks())
         self._first = next(self._stream, [])
         if options.write_out:
@@ -124,17 +124,6 @@ class Documents:
             smallest=smallest,
         )
 
-    def render_all(self) -> RenderedSamples:
-        """All samples, to be taken in any order."""
-        samples = RenderedSamples()
-        for chunk in self.chunks():
-            samples.add(chunk)
-        return samples
-
-    def check_ahead(self) -> None:
-        """Check more documents than are rendered, for a small part of the time that has passed since the last call."""
-        self._checks.advance()
-
     def _first_prompts(self) -> Iterator[str]:
         """The first prompt of each form, for the log."""
         for form in self.forms:
@@ -180,7 +169,7 @@ class Documents:
                     chunk.sort(key=lambda entry: places[entry.form.name])
                     yield chunk
                     chunk, filled = [], 0.0
-        self._checks.end()
+        self.checks.end()
         if chunk:
             chunk.sort(key=lambda entry: places[entry.form.name])
             yield chunk
@@ -192,7 +181,7 @@ class Documents:
         ]
         for entry in entries:
             self._count(entry.form, entry.sample)
-            self._checks.see(entry.form, entry.sample)
+            self.checks.see(entry.form, entry.sample)
         return entries
 
     def _stream_of(self, form: Form) -> Iterator[Sample]:
@@ -207,13 +196,15 @@ class Documents:
 class RenderedSamples:
     """Rendered samples by form and document; many are on disk. Documents that a task leaves out are not there."""
 
-    def __init__(self) -> None:
+    def __init__(self, chunks: Iterable[Sequence[PendingSample]]) -> None:
         self._places: dict[str, dict[int, int]] = {}
         self._clusters: dict[tuple[str, int], str] = {}
         self._spool: Spool[Sample] = Spool()
         self._size = 0
+        for chunk in chunks:
+            self._add(chunk)
 
-    def add(self, entries: Sequence[PendingSample]) -> None:
+    def _add(self, entries: Sequence[PendingSample]) -> None:
         entries = [entry for entry in entries if entry.sample.instances]
         for place, entry in enumerate(entries, start=len(self._spool)):
             form, sample = entry.form, entry.sample

@@ -184,7 +184,7 @@ class Runner:
             if ranged is not None:
                 batches = chain(self._ranges(workers, ranged), batches, self._pending(ranged.returned_chunks()))
         try:
-            self._run(batches, self._total, lambda _: documents.check_ahead())
+            self._run(batches, self._total, lambda _: documents.checks.advance())
         finally:
             self.reporter.end()
 

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from multiform.errors import UsageError
 from multiform.forms import Form
 from multiform.results.groups import TaskStops
-from multiform.run.documents import Documents, by_task
+from multiform.run.documents import Documents, RenderedSamples, by_task
 from multiform.run.options import RunOptions
 from multiform.run.runner import RunEndedError, Runner
 from multiform.run.sequential import FormSet, SequentialEvaluation
@@ -51,7 +51,7 @@ def run_all(runner: Runner, documents: Documents) -> Sequence[TaskStops]:
 
 def run_in_rounds(sets: Sequence[FormSet], runner: Runner, documents: Documents) -> Sequence[TaskStops]:
     """Evaluate documents in random order, in rounds, and of each form as many as the budget or the interval needs."""
-    samples, options = documents.render_all(), runner.options
+    samples, options = RenderedSamples(documents.chunks()), runner.options
     evaluations = [SequentialEvaluation(each, samples, runner) for each in sets]
     most = sum(len(evaluation.names) * evaluation.documents for evaluation in evaluations)
     stops: list[TaskStops] = []
@@ -104,7 +104,7 @@ def form_sets(tasks: Sequence[Form], groups: Sequence[Group]) -> list[FormSet]:
     for group in groups:
         for scored in _scored_groups(group):
             by_path.setdefault(scored.path, []).append(scored)
-    pooled = []
+    sets = []
     for same_path in by_path.values():
         form_set = _pool(same_path, remaining)
         if form_set is None:
@@ -112,13 +112,13 @@ def form_sets(tasks: Sequence[Form], groups: Sequence[Group]) -> list[FormSet]:
                 "%s: the forms of its tasks cannot be pooled, so each task stops by itself", same_path[0].path
             )
         else:
-            pooled.append(form_set)
+            sets.append(form_set)
             for task in form_set.tasks():
                 del remaining[task.name]
-    alone: dict[str, dict[str, Mapping[str, Form]]] = {}
-    for task in remaining.values():
-        alone.setdefault(task.task_name, {})[task.name] = {task.task_name: task}
-    return [*pooled, *(FormSet(name=name, forms=forms) for name, forms in alone.items())]
+    for forms in by_task(list(remaining.values())):
+        form_set = FormSet(name=forms[0].task_name, forms={form.name: {form.task_name: form} for form in forms})
+        sets.append(form_set)
+    return sets
 
 
 def _scored_groups(group: Group) -> Iterator[Group]:

@@ -56,7 +56,7 @@ def stays_with_driver(form: Form) -> str | None:
     if name := _foreign_name(form):
         return f"'{name}' is registered in this process alone"
     try:
-        copy = _load_forms(_pack_forms([form]))[0]
+        copy = pickle.loads(_pack_forms([form]))[0]
     except Exception as error:  # noqa: BLE001  (whatever objects of a user raise when they are pickled)
         return f"it cannot be sent to another process: {error}"
     if _has_code(form) and docs_digest(copy) != docs_digest(form):
@@ -120,11 +120,6 @@ def _pack_forms(forms: Sequence[Form]) -> bytes:
     with io.BytesIO() as file:
         Pickler(file).dump(list(forms))
         return file.getvalue()
-
-
-def _load_forms(data: bytes) -> list[Form]:
-    forms: list[Form] = pickle.loads(data)
-    return forms
 
 
 class RangedDocs:
@@ -212,7 +207,7 @@ class RangeWorker:
         """Open the documents of forms; raises an error where they are not those of the driver."""
         if not self._readers:
             template = self._model.apply_chat_template if self._job.chat else None
-            copies = _load_forms(self._job.forms)
+            copies: list[Form] = pickle.loads(self._job.forms)
             self._checks = AnswerChecks(copies)
             self._readers = {form.name: DocReader(form, template) for form in copies}
         for form in forms:
