@@ -13,11 +13,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, TextIO
 
-from multiform.errors import MultiformError
 from multiform.forms import Form, ScoredSample
 from multiform.models import Model
-from multiform.models.model import Usage
-from multiform.requests import Request
 from multiform.run.pending import Batch
 from multiform.run.progress import (
     Progress,
@@ -352,7 +349,10 @@ class ProgressReporter:
         if self._watching is not None and batch.missing:
             if not self._has_begun:
                 self._progress.message("planning")
-            workload = _workload(self._model, batch.missing)
+            try:
+                workload = self._model.workload(batch.missing)
+            except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
+                logger.debug("the model, which may be broken, cannot say what the requests take: %s", error)
         share = self._rendered / self._total
         if not self._has_begun:
             self._has_begun = True
@@ -386,14 +386,3 @@ class ProgressReporter:
         self.status.scores = scores
         spent = time.monotonic() - started
         self._scores_due = started + max(_SCORES_PAUSE, 20 * spent)
-
-
-def _workload(model: Model, requests: Sequence[Request]) -> Usage | None:
-    """The tokens that the requests need; None where the model cannot tell, for instance because it is broken."""
-    try:
-        return model.workload(requests)
-    except MultiformError:
-        raise
-    except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
-        logger.debug("the model cannot say what the requests take: %s", error)
-        return None

@@ -98,25 +98,19 @@ def _score_again(recorded: RecordedRun, options: RunOptions, changes: Mapping[st
         forms = [Task.from_config(config, dataset_mirror=mirror).form.under(settings) for config, settings in changed]
         check_consent(options, forms)
         results = [_form(form, recorded, store, options) for form in forms]
-    stops = () if changes else recorded.results.get("config", {}).get("budget", ())
-    return collect_results(
-        results,
-        groups,
-        stops,
-        run=_run(recorded, judging, results),
-        provenance=_provenance(recorded),
-        status=recorded.results.get("status", "complete"),
-    )
-
-
-def _run(recorded: RecordedRun, judging: Judging, forms: Sequence[FormResult]) -> dict[str, Any]:
-    """What the recorded run says about itself, with the judges of now."""
     run = dict(recorded.results.get("config", {}))
+    stops = () if changes else run.get("budget", ())
     if judging.choice:
         run["arguments"] = {**(run.get("arguments") or {}), **judging.choice.to_dict()}
     if judging.usage:
-        run["judging"] = judging_entry(judging.usage, forms, str(recorded.results.get("model_name")))
-    return run
+        run["judging"] = judging_entry(judging.usage, results, str(recorded.results.get("model_name")))
+    provenance = {key: value for key, value in recorded.results.items() if key not in _NOT_PROVENANCE} | {
+        "date_iso": datetime.now().isoformat(),
+        "multiform_version": package_version("multiform"),
+        "rescored_from": recorded.file.name,
+    }
+    status = recorded.results.get("status", "complete")
+    return collect_results(results, groups, stops, run=run, provenance=provenance, status=status)
 
 
 def _configs(recorded: RecordedRun, tasks: Sequence[str], manager: TaskManager) -> tuple[list[TaskConfig], list[Group]]:
@@ -247,13 +241,3 @@ def _check_same_requests(form: Form, recorded: RecordedRun, arguments: Mapping[s
         message = f"'{form.name}' asks something else than in the run: {', '.join(changed)} changed"
         hint = "run the task again: stored responses are not requested again"
         raise UsageError(message, where=form.where(changed[0]) or str(recorded.file), hint=hint)
-
-
-def _provenance(recorded: RecordedRun) -> dict[str, Any]:
-    provenance = {key: value for key, value in recorded.results.items() if key not in _NOT_PROVENANCE}
-    return {
-        **provenance,
-        "date_iso": datetime.now().isoformat(),
-        "multiform_version": package_version("multiform"),
-        "rescored_from": recorded.file.name,
-    }

@@ -284,32 +284,28 @@ class Recording:
     def _write(self, rows: Sequence[Row], *, patience: float) -> bool:
         """Whether there is nothing left to write of these rows, after so many seconds at most."""
         deadline = time.monotonic() + patience
-        while rows and self._store.working and not self._try_to_write(rows):
+        while rows and self._store.working:
+            try:
+                self._connection = self._connection or database.connect(self._store.path)
+                now = int(time.time())
+                # In the order of their keys, rows that are near in the file are written together.
+                stamped = [(key, line, now, check) for key, line, check in sorted(rows, key=itemgetter(0))]
+                with self._connection:
+                    database.insert(self._connection, self._identity, stamped, replace=True)
+                break
+            except (sqlite3.Error, OSError, ValueError) as error:
+                self._disconnect()
+                if not database.is_passing(error):
+                    self._store.fail(error)
+                    break
+                if not self._has_warned:
+                    self._has_warned = True
+                    message = "they are kept in memory and tried again"
+                    logger.warning("%s: responses cannot be stored for now: %s; %s", self._store.path, error, message)
             if time.monotonic() >= deadline:
                 return False
             time.sleep(PAUSE)
         self._forget(rows)
-        return True
-
-    def _try_to_write(self, rows: Sequence[Row]) -> bool:
-        """Whether the rows were written, or another attempt would fail as well."""
-        try:
-            self._connection = self._connection or database.connect(self._store.path)
-            now = int(time.time())
-            # In the order of their keys, rows that are near in the file are written together.
-            stamped = [(key, line, now, check) for key, line, check in sorted(rows, key=itemgetter(0))]
-            with self._connection:
-                database.insert(self._connection, self._identity, stamped, replace=True)
-        except (sqlite3.Error, OSError, ValueError) as error:
-            self._disconnect()
-            if not database.is_passing(error):
-                self._store.fail(error)
-                return True
-            if not self._has_warned:
-                self._has_warned = True
-                message = "they are kept in memory and tried again"
-                logger.warning("%s: responses cannot be stored for now: %s; %s", self._store.path, error, message)
-            return False
         return True
 
     def _forget(self, rows: Sequence[Row]) -> None:

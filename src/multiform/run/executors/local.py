@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias, get_args
 
-from multiform.errors import ModelError, MultiformError, UsageError, excerpt, reason
+from multiform.errors import ModelError, UsageError, excerpt, reason
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
 from multiform.models.foreign import as_model
@@ -147,8 +147,6 @@ class LocalExecutor(Executor):
                 yield unit[position], validate_output(unit[position], output)
                 if stop_requested() and not self.model.handles_stop:
                     return
-        except MultiformError:
-            raise
         except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
             message = f"model '{name}' failed: {reason(error)}"
             raise ModelError(message, hint="run again with a smaller --batch_size or another device") from error
