@@ -189,21 +189,15 @@ class TerminalProgress(Display):
 
     def _lines(self, status: RunStatus, width: int) -> list[str]:
         times = f" {status.share:4.0%}  {time_words(status)}"
-        lines = [_bar(status.share, width - len(times)) + times, *pack(count_words(status), width)]
+        bar = max(0, width - len(times))
+        done = int(status.share * bar)
+        lines = ["━" * done + "─" * (bar - done) + times, *pack(count_words(status), width)]
         room = max(1, self.console.height - len(lines) - 2)
         scores = list(status.scores)
         lines += score_lines(scores[-room:], width)
         if len(scores) > room:
             lines.append(f"and {len(scores) - room:,} more forms")
         return lines
-
-
-def _bar(share: float, width: int) -> str:
-    """A bar of `width` characters; empty where that is too narrow."""
-    if width < 4:
-        return ""
-    done = int(share * width)
-    return "━" * done + "─" * (width - done)
 
 
 class NotebookProgress(Display):

@@ -79,6 +79,8 @@ class RunResults:
             self.tracking = Tracking(self.options.trackers, _config_entry(self.options, self.model))
 
     def __enter__(self) -> RunResults:
+        if self.journal is not None:
+            self.journal.begin()
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:

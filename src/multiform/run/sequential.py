@@ -261,20 +261,18 @@ class SequentialEvaluation:
             for subject, task in subjects.items()
             if len(subjects) > 1 and (number := sum(doc[0] == subject for doc in self._scores[name]))
         }
+        forms = {}
+        for name, why in reasons.items():
+            mean, evaluated = self._means[name], len(self._scores[name])
+            low, high = (min(1.0, b * self._scale) for b in (mean.low, mean.high)) if mean.n else (None, None)
+            forms[name] = FormStop(evaluated=evaluated, documents=self.documents, why=why, low=low, high=high)
         return TaskStops(
             task=self.form_set.name,
             metric=self._metric,
             rule=self._rule,
-            forms={name: self._stop(name, why) for name, why in reasons.items()},
+            forms=forms,
             guarantee=guarantee,
             best=tuple(self.names[index] for index in best),
             worst=tuple(self.names[index] for index in worst),
             members=members,
         )
-
-    def _stop(self, name: str, why: str) -> FormStop:
-        """Where a form stopped."""
-        mean = self._means[name]
-        bounds = (min(1.0, bound * self._scale) for bound in (mean.low, mean.high))
-        low, high = bounds if mean.n else (None, None)
-        return FormStop(evaluated=len(self._scores[name]), documents=self.documents, why=why, low=low, high=high)

@@ -226,17 +226,13 @@ class _SpooledSample(ScoredSample):
         object.__setattr__(self, "_row", row)
 
     doc_id = property(lambda self: self._home.doc_ids[self._row])
-    scorer = property(lambda self: self._home.scores[self._row].scorer)
-    values = property(lambda self: self._home.scores[self._row].values)
-    prediction = property(lambda self: self._home.scores[self._row].prediction)
     context_truncated = property(lambda self: self._home.scores[self._row].context_truncated)
     endings = property(lambda self: self._home.scores[self._row].endings)
     tied_choices = property(lambda self: self._home.scores[self._row].tied_choices)
-    sample = property(lambda self: _whole(self).sample)
-    outputs = property(lambda self: _whole(self).outputs)
-    filtered = property(lambda self: _whole(self).filtered)
-    steps = property(lambda self: _whole(self).steps)
-    failure = property(lambda self: _whole(self).failure)
+
+    def __getattr__(self, name: str) -> Any:
+        """A field of the sample: in memory where statistics need it, and else in the file."""
+        return getattr(self._home.scores[self._row] if name in Scores._fields else _whole(self), name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _whole, (_whole(self),)
