@@ -102,8 +102,8 @@ def option(name: str, *, several: bool = False, **changes: Any) -> AddFlags:
                 settings |= {"action": Gather, "nargs": "+"}
             case "folders":
                 settings["action"] = Folders
-            case "arguments":
-                settings |= {"action": Arguments, "nargs": "+" if several and described.several else None}
+            case "arguments" | "several arguments":
+                settings |= {"action": Arguments, "nargs": "+" if several and kind.arity != "arguments" else None}
         names = (flag_name, *([described.short] if described.short else []))
         mark_rare(container.add_argument(*names, **settings | changes))
 

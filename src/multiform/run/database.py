@@ -286,6 +286,8 @@ def _delete(connection: sqlite3.Connection, max_age: float | None, max_size: int
     chosen = "model IN (SELECT id FROM models WHERE instr(identity, ?))"
     name = model or ""
     removed = 0
+    if max_age is None and max_size is None:
+        max_size = 0
     if max_age is not None:
         query = f"DELETE FROM answers WHERE {chosen} AND created < ?"
         removed += connection.execute(query, (name, int(time.time() - max_age))).rowcount
@@ -298,8 +300,6 @@ def _delete(connection: sqlite3.Connection, max_age: float | None, max_size: int
                     FROM answers WHERE {chosen})
                 WHERE total > ?)"""
         removed += connection.execute(query, (name, max_size)).rowcount
-    if max_age is None and max_size is None:
-        removed += connection.execute(f"DELETE FROM answers WHERE {chosen}", (name,)).rowcount
     return removed
 
 

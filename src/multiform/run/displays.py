@@ -248,9 +248,10 @@ def chosen_progress(progress: Progress | bool | None) -> Iterator[Progress]:
     The given one; with True one on standard error, a bar in a terminal and plain lines elsewhere; with False none; with
     None one in terminals and notebooks only.
     """
+    ipython = sys.modules.get("IPython")
     if progress is not None and not isinstance(progress, bool):
         yield progress
-    elif progress is not False and _in_notebook():
+    elif progress is not False and hasattr(ipython and ipython.get_ipython(), "kernel"):  # a terminal has none
         yield NotebookProgress()
     elif progress or (progress is None and sys.stderr is not None and sys.stderr.isatty()):
         display = (TerminalProgress if sys.stderr.isatty() else PlainProgress)(sys.stderr)
@@ -260,13 +261,6 @@ def chosen_progress(progress: Progress | bool | None) -> Iterator[Progress]:
             display.end()
     else:
         yield Silent()
-
-
-def _in_notebook() -> bool:
-    """Whether the code runs in a notebook, whose cells show what is displayed; IPython in a terminal is none."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and hasattr(shell, "kernel")
 
 
 class ProgressReporter:

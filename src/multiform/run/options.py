@@ -26,6 +26,7 @@ from multiform.run.values import (
     ANYTHING,
     ARGUMENTS,
     COUNT,
+    SEVERAL_ARGUMENTS,
     SOURCE_OPTIONS,
     SWITCH,
     TEXT,
@@ -106,7 +107,7 @@ class RunOptions(BaseModel):
         default=DEFAULT_MODEL,
     )
     model_args: Arguments | None = _model(
-        "e.g. pretrained=path/to/model,dtype=float32; or a JSON object", ARGUMENTS, short="-a", several=True
+        "e.g. pretrained=path/to/model,dtype=float32; or a JSON object", SEVERAL_ARGUMENTS, short="-a"
     )
     batch_size: int | str | None = _model(
         "requests per batch; auto:N is auto (default: the model's)", values.BATCH_SIZE, short="-b"
@@ -150,8 +151,7 @@ class RunOptions(BaseModel):
     )
     gen_kwargs: Arguments | None = _prompt(
         "generation arguments, which override the task's, e.g. max_gen_toks=64; or a JSON object",
-        ARGUMENTS,
-        several=True,
+        SEVERAL_ARGUMENTS,
         recorded=False,
     )
     stop_at_answer: bool = _prompt("end a completion as soon as its label is certain, as under @generate")
@@ -214,8 +214,7 @@ class RunOptions(BaseModel):
     judge_model: str | None = _consent("the model that grades, if a task has a judge", TEXT, "NAME", recorded=False)
     judge_args: Arguments | None = _consent(
         "the judge's arguments, e.g. base_url=http://localhost:8000/v1,api_key_env=MY_KEY; or a JSON object",
-        ARGUMENTS,
-        several=True,
+        SEVERAL_ARGUMENTS,
         recorded=False,
     )
     judge_labels: str | Path | None = _consent(
@@ -225,8 +224,7 @@ class RunOptions(BaseModel):
     )
     metadata: Arguments | None = option(
         "metadata for every task, also passed to its custom_dataset; or a JSON object",
-        ARGUMENTS,
-        several=True,
+        SEVERAL_ARGUMENTS,
         setting=True,
         recorded=True,
     )
@@ -284,17 +282,15 @@ class RunOptions(BaseModel):
     write_out: bool = _output("log the first prompt of each form", short="-w")
     bootstrap_iters: int = _output("resamples of bootstrapped standard errors", COUNT, default=DEFAULT_ITERATIONS)
     wandb_args: Arguments | None = _output(
-        "track the run with Weights & Biases: arguments of its init", ARGUMENTS, several=True
+        "track the run with Weights & Biases: arguments of its init", SEVERAL_ARGUMENTS
     )
-    wandb_config_args: Arguments | None = _output("further configuration to log with it", ARGUMENTS, several=True)
-    trackio_args: Arguments | None = _output(
-        "track the run with Trackio: arguments of its init", ARGUMENTS, several=True
-    )
+    wandb_config_args: Arguments | None = _output("further configuration to log with it", SEVERAL_ARGUMENTS)
+    trackio_args: Arguments | None = _output("track the run with Trackio: arguments of its init", SEVERAL_ARGUMENTS)
     mlflow_args: Arguments | None = _output(
-        "track the run with MLflow: tracking_uri, experiment, run_name", ARGUMENTS, several=True
+        "track the run with MLflow: tracking_uri, experiment, run_name", SEVERAL_ARGUMENTS
     )
     hf_hub_log_args: Arguments | None = _output(
-        "push the results to the hub: push_results_to_hub, hub_results_org and others", ARGUMENTS, several=True
+        "push the results to the hub: push_results_to_hub, hub_results_org and others", SEVERAL_ARGUMENTS
     )
     track: Any = option("trackers: names, or objects with start, log and finish", ANYTHING, flag="")
     progress: Progress | bool | None = option("where progress is shown", ANYTHING, flag="")

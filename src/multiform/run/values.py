@@ -35,8 +35,8 @@ class ValueType:
     #: Reads the text of a flag, or raises a ValueError or UsageError; None takes it as it is.
     parse: Callable[[str], Any] | None = None
     #: A flag has one value, one that may be left out (then it is `const`), none, or several that are gathered: words,
-    #: folders, or key=value arguments.
-    arity: Literal["value", "optional", "switch", "words", "folders", "arguments"] = "value"
+    #: folders, or key=value arguments, of which the flag of `run` may take several texts.
+    arity: Literal["value", "optional", "switch", "words", "folders", "arguments", "several arguments"] = "value"
     const: Any = True
     #: What stands for a value in `--help`.
     metavar: str | None = None
@@ -139,11 +139,6 @@ def _is_batch_size(value: Any) -> bool:
     return _is_whole(value) and bool(value >= 1)
 
 
-def _parse_bool(text: str) -> bool | str:
-    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    return words.get(text.lower(), text)
-
-
 def _parse_seeds(text: str) -> Sequence[int | None]:
     """The seeds of a text: one for all, or three or four; "None" sets no seed.
 
@@ -177,14 +172,16 @@ ANYTHING = ValueType()
 WORDS = ValueType(arity="words")
 FOLDERS = ValueType(arity="folders", metavar="DIR")
 ARGUMENTS = ValueType(arity="arguments", metavar="K=V,...")
+SEVERAL_ARGUMENTS = replace(ARGUMENTS, arity="several arguments")
 TEXT = ValueType(accepts=_is_text, expected="text", example="'...'")
+_BOOLS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 SWITCH = ValueType(accepts=_is_bool, expected="True or False", example="True", arity="switch")
 YES_OR_NO = ValueType(
     accepts=_is_bool,
     expected="true or false",
     example="True",
     flag_example="true",
-    parse=_parse_bool,
+    parse=lambda text: _BOOLS.get(text.lower(), text),
     arity="optional",
     metavar="BOOL",
 )
@@ -299,8 +296,6 @@ class Option:
     #: The name of the flag where it is not that of the field, and its short form. `flag` is "" where there is no flag.
     flag: str | None = None
     short: str | None = None
-    #: Whether the flag of `run` takes several key=value texts, separated by spaces.
-    several: bool = False
     #: The environment variable that has the flag's default.
     env: str | None = None
     #: Whether it is a setting of every form, on which the identity of forms depends.

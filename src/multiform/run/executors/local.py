@@ -55,8 +55,7 @@ class Executor(ABC):
 
     @property
     def model(self) -> Model:
-        if self._model is None:
-            raise RuntimeError("the executor has no model yet")
+        assert self._model is not None, "the executor has no model yet"
         return self._model
 
     def load(

@@ -182,7 +182,9 @@ class RangeWorker:
         self._model = model
         self._job = job
         self._readers: dict[str, DocReader] = {}
-        self._checks = AnswerChecks([])
+        self._checks: AnswerChecks
+        #: The forms whose documents are those of the driver.
+        self._compared: set[str] = set()
         model.keep_prefixes(False)  # those of an earlier run
         model.keep_prefixes(True)
 
@@ -211,7 +213,10 @@ class RangeWorker:
             self._checks = AnswerChecks(copies)
             self._readers = {form.name: DocReader(form, template) for form in copies}
         for form in forms:
-            self._readers[form].check(self._job.digests[form])
+            if form not in self._compared and docs_digest(self._readers[form].form) != self._job.digests[form]:
+                message = "they are not those of the driver"
+                raise DataError(message, where=form, hint="put the same files on every node")
+            self._compared.add(form)
 
 
 def _render(refs: Sequence[DocRef], readers: Mapping[str, DocReader], checks: AnswerChecks) -> list[PendingSample]:
@@ -231,20 +236,12 @@ class DocReader:
     def __init__(self, form: Form, template: ChatTemplate | None) -> None:
         self.form = form
         self._template = template
-        self._is_checked = False
         #: What renders, and the position of the next document: few-shot examples are drawn in the order of documents.
         self._renderer, self._next = copy_form(form), 0
 
     @cached_property
     def _ids(self) -> Sequence[int]:
         return self.form.doc_ids()
-
-    def check(self, digest: str) -> None:
-        """Refuse a dataset that is not the one of the driver."""
-        if not self._is_checked and docs_digest(self.form) != digest:
-            message = "they are not those of the driver"
-            raise DataError(message, where=self.form.name, hint="put the same files on every node")
-        self._is_checked = True
 
     def sample(self, position: int) -> Sample:
         if position < self._next:

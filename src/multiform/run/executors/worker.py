@@ -52,6 +52,8 @@ class Worker:
         self._turns = _Turns()
         self._job: Sequence[Any] = ()
         self._documents: RangeWorker
+        #: What the model has computed, and the tokens that its server has counted, at the last look.
+        self._counts: tuple[Usage, Mapping[str, int]] = Usage(), {}
 
     def load(self, name: str, entry: ModelEntry, arguments: Mapping[str, Any], folder: str) -> LoadedModel:
         """Load the model; relative paths in its arguments are those of the driver, which is in `folder`."""
@@ -60,7 +62,6 @@ class Worker:
             os.chdir(folder)
         models.register(name)(entry)  # the driver's own code may have registered it
         model = self.model = create_model(name, arguments)
-        self._meter = _Meter(model)
         return LoadedModel(
             facts=Facts.of(model),
             media=model.media,
@@ -75,12 +76,18 @@ class Worker:
 
         `job` refers to the RangeJob of the documents.
         """
-        self._meter.pop()
+        self._count()
         with self._turns.of(run):
             for batch in self._run_range(unit, job, pause) if isinstance(unit[0], DocRef) else self._run(unit, pause):
                 batch.logged = self._messages.pop_all()
-                batch.usage, batch.server_tokens = self._meter.pop()
+                batch.usage, batch.server_tokens = self._count()
                 yield batch
+
+    def _count(self) -> tuple[Usage, dict[str, int]]:
+        """What the model has computed since the last look, and the tokens that its server has counted."""
+        usage, tokens = self.model.usage() or Usage(), self.model.server_tokens()
+        (before, tokens_before), self._counts = self._counts, (usage, tokens)
+        return usage.since(before), {name: number - tokens_before.get(name, 0) for name, number in tokens.items()}
 
     def _run_range(self, refs: Sequence[DocRef], job: Sequence[Any], pause: float) -> Iterator[Batch]:
         if self._job != job:
@@ -109,20 +116,6 @@ class Worker:
     def stop(self, run: int) -> None:
         """Finish what is in flight, and begin nothing new of this run."""
         self._turns.stop(run)
-
-
-class _Meter:
-    """What the model of a worker has computed, and the tokens that its server has counted, since the last look."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._usage, self._server_tokens = Usage(), dict[str, int]()
-
-    def pop(self) -> tuple[Usage, dict[str, int]]:
-        usage, tokens = self._model.usage() or Usage(), self._model.server_tokens()
-        since = {name: number - self._server_tokens.get(name, 0) for name, number in tokens.items()}
-        before, self._usage, self._server_tokens = self._usage, usage, tokens
-        return usage.since(before), since
 
 
 @dataclass(frozen=True, slots=True)
