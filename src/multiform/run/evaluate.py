@@ -203,8 +203,8 @@ def plan_text(documents: Documents, options: RunOptions, model: Model, store: St
     if workload != Usage():
         cost = workload_words(workload)
     bound = "at most, as the run stops earlier: " if options.stops_early else ""
-    number = len(asked) + len(cached)
-    lines = [f"{bound}{number} distinct requests for {documents.total} documents; {len(cached)} of them are cached"]
+    distinct = f"{bound}{len(asked) + len(cached)} distinct requests for {documents.total} documents"
+    lines = [f"{distinct}; {len(cached)} of them are cached"]
     if later:
         lines.append(f"{later} documents are asked about again, after these responses: those requests are not counted")
     if asked:

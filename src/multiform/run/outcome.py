@@ -159,9 +159,7 @@ class RunResults:
         if self.store is None or not self.store.working:
             return "the responses are not stored: run the same command again to start over"
         if self.options.fresh:
-            return (
-                "the responses so far are stored; the same command asks all again, and without fresh what is not stored"
-            )
+            return "the responses so far are stored; leave out fresh to ask only for the rest"
         return "the responses so far are stored; run the same command again to go on"
 
     def _write(self, results: Results) -> Results:

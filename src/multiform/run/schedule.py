@@ -116,8 +116,7 @@ def form_sets(tasks: Sequence[Form], groups: Sequence[Group]) -> list[FormSet]:
             for task in form_set.tasks():
                 del remaining[task.name]
     for forms in by_task(list(remaining.values())):
-        form_set = FormSet(name=forms[0].task_name, forms={form.name: {form.task_name: form} for form in forms})
-        sets.append(form_set)
+        sets.append(FormSet(name=forms[0].task_name, forms={form.name: {form.task_name: form} for form in forms}))
     return sets
 
 
