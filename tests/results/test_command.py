@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from multiform import TaskManager, evaluate, read_results
-from multiform.cli.main import main
+from multiform import Results, TaskManager, evaluate, read_results
+from multiform.cli.main import main, parser
 from multiform.results.provenance import command
+from multiform.run.options import OPTIONS
 
 RUNS: dict[str, dict[str, Any]] = {
     "variations": {"tasks": "quiz@mcqa~3", "num_fewshot": 1, "seeds": (5, 1, 1, 1)},
@@ -26,6 +27,24 @@ RUNS: dict[str, dict[str, Any]] = {
     "stopped": {"tasks": "quiz@mcqa+cloze", "until_ci": 0.3},
     "samples": {"tasks": "quiz@mcqa", "samples": {"quiz": [3, 5]}, "limit": None},
 }
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("protocol", "olmes", "--protocol olmes"),
+        ("thinking_budget", [0, 16], "--thinking_budget 0,16"),
+        ("languages", ["de", "hi"], "--languages de,hi"),
+        ("imports", ["a.py", "b.py"], "--import a.py --import b.py"),
+        ("dataset_mirror", ["a", "b"], "--dataset_mirror a --dataset_mirror b"),
+    ],
+)
+def test_the_command_has_recorded_options_as_their_flags_take_them(option: str, value: Any, words: str) -> None:
+    assert OPTIONS[option].recorded
+    run = {"model": "dummy", "arguments": {"tasks": ["quiz"], option: value}}
+    written = command(Results(forms=[], run=run, provenance={"multiform_version": "1"})) or ""
+    assert written.endswith(words)
+    assert getattr(parser("run").parse_args(shlex.split(written)[1:]), option) == value
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -8,7 +8,7 @@ import pytest
 
 from multiform import evaluate
 from multiform.results.export import to_json
-from multiform.run.progress import EvaluationStatus
+from multiform.run.progress import RunStatus
 from multiform.statistics.estimates import STOPPED_LEVEL, wilson_interval
 from tests.run.scripted import ScriptedModel
 
@@ -103,7 +103,7 @@ class Watching:
     """Progress that remembers what it could have shown."""
 
     def __init__(self):
-        self.status = EvaluationStatus(0)
+        self.status = RunStatus("evaluations")
         self.seen, self.messages = [], []
 
     def message(self, text):

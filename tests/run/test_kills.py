@@ -83,15 +83,15 @@ def check_finished(runs: Runs, alone: Alone, asked: set[str]) -> None:
 #: Code that ends the process while it writes: half of a commit is done, or a file is written and not yet renamed.
 WRITING = {
     "a commit": """
-from multiform.run import store
-insert, commits = store._insert, []
-def die(connection, identity, rows):
+from multiform.run import database
+insert, commits = database.insert, []
+def die(connection, identity, rows, *, replace):
     commits.append(rows)
     if len(commits) < 3:
-        return insert(connection, identity, rows)
+        return insert(connection, identity, rows, replace=replace)
     connection.execute("INSERT OR REPLACE INTO answers VALUES (1, ?, ?, 1, NULL)", rows[0][:2])
     os.kill(os.getpid(), signal.SIGKILL)
-store._insert = die
+database.insert = die
 """,
     **{
         name: f"""

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from multiform import UsageError, evaluate
+from multiform import Task, TaskManager, UsageError, evaluate
 from multiform.results.export import to_json
 from multiform.run.options import RunOptions
 from multiform.run.setup import load_forms
@@ -70,6 +70,19 @@ def test_an_option_without_effect_is_refused(tasks, design, message):
     with pytest.raises(UsageError) as caught:
         names(tasks, **design)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("option", [{"choice_order": "cyclic"}, {"fewshot_draws": 2}, {"thinking_budget": [0, 16]}])
+def test_the_forms_of_an_object_are_not_multiplied(option):
+    task = Task.from_config(TaskManager().load("quiz@mcqa")[0])
+    with pytest.raises(UsageError, match="which is given as an object, cannot be multiplied"):
+        evaluate(model="dummy", tasks=task, **option)
+
+
+def test_an_object_in_another_language_is_refused():
+    task = Task.from_config(TaskManager().load("quiz@mcqa")[0])
+    with pytest.raises(UsageError, match="--languages: 'quiz@mcqa'"):
+        evaluate(model="dummy", tasks=task, languages=["de"])
 
 
 def test_an_axis_of_examples_that_are_not_there_is_said_to_change_nothing(caplog):

@@ -15,7 +15,7 @@ import pytest
 from multiform import evaluate
 from multiform.models.dummy import DummyModel
 from multiform.models.model import Usage
-from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, Response, request_size
+from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, Request, Response, request_size
 from multiform.run.displays import PlainProgress, Silent, TerminalProgress, chosen_progress
 from multiform.run.progress import RunningScore, RunStatus, score_lines
 from multiform.statistics.estimates import Estimate
@@ -83,6 +83,13 @@ class Clock:
         return self.now
 
 
+def status_of(requests: Sequence[Request], workload: Usage | None = None, **options: Any) -> RunStatus:
+    """The status of a run of these requests."""
+    status = RunStatus(**options)
+    status.add(len(requests), sum(map(request_size, requests)), workload=workload)
+    return status
+
+
 class Meter:
     """What a scripted model has computed."""
 
@@ -99,7 +106,7 @@ def test_the_time_left_is_by_tokens_and_not_by_requests() -> None:
         GenerationRequest.of("a", {}, sample=i) for i in range(10)
     ]
     work = Usage(prefill=1000, unshared=4000, decode=2000, completions=10)
-    status = RunStatus(requests, workload=work, usage=meter, clock=clock)
+    status = status_of(requests, workload=work, usage=meter, clock=clock)
     left = status.time_left
     assert left is None
 
@@ -131,7 +138,7 @@ def test_the_time_left_is_by_tokens_and_not_by_requests() -> None:
 def test_the_time_left_is_by_the_length_of_requests_where_tokens_are_not_counted() -> None:
     clock = Clock()
     requests = [LoglikelihoodRequest("a" * 99, "b"), LoglikelihoodRequest("a" * 899, "b")]
-    status = RunStatus(requests, clock=clock)
+    status = status_of(requests, clock=clock)
     clock.now = 2
     status.count(1, request_size(requests[0]))
     assert status.time_left is not None
@@ -143,7 +150,7 @@ def test_a_long_batch_gives_signs_of_life_in_a_pipe() -> None:
     clock, meter, out = Clock(), Meter(), io.StringIO()
     display = PlainProgress(out, clock, tick=1000)
     display.begin(4, 1)
-    display.watch(RunStatus([LoglikelihoodRequest("a", "b")] * 4, workload=Usage(prefill=90), usage=meter, clock=clock))
+    display.watch(status_of([LoglikelihoodRequest("a", "b")] * 4, workload=Usage(prefill=90), usage=meter, clock=clock))
     for second in range(1, 31):  # one batch of thirty seconds: no request is answered
         clock.now, meter.usage = float(second), Usage(prefill=second, prefill_seconds=second)
         display.tick()
@@ -187,7 +194,7 @@ def test_no_number_is_cut_in_a_terminal(width: int, monkeypatch: pytest.MonkeyPa
     clock, meter = Clock(), Meter()
     display = TerminalProgress(Terminal(), clock)
     work = Usage(prefill=456_789_012, unshared=956_789_012, decode=98_765_432, completions=5)
-    status = RunStatus([LoglikelihoodRequest("a", "b")] * 1_234_567, workload=work, usage=meter, clock=clock)
+    status = status_of([LoglikelihoodRequest("a", "b")] * 1_234_567, workload=work, usage=meter, clock=clock)
     clock.now, status.completed = 36_000, 123_456
     meter.usage = Usage(prefill=123_456_789, prefill_seconds=30_000, decode=10, decode_seconds=10, unshared=10)
     long = "a_task_with_a_very_long_name_that_no_terminal_has_room_for@mcqa[labels=roman,wrap=(),sep=space]"

@@ -106,7 +106,7 @@ def test_a_second_interrupt_does_not_wait(runs: Runs) -> None:
 
 def test_an_interrupted_run_with_fresh_says_that_the_same_command_starts_over(runs: Runs) -> None:
     _, err, _ = runs.stopped(signal.SIGINT, "--fresh")
-    assert err.splitlines()[-1].endswith("the same command asks all again, and without fresh what is not stored")
+    assert err.splitlines()[-1].endswith("the responses so far are stored; leave out fresh to ask only for the rest")
 
 
 def test_an_interrupt_without_a_store_does_not_promise_anything(runs: Runs) -> None:

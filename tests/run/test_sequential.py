@@ -22,15 +22,11 @@ class SimulatedRounds(SequentialEvaluation):
     def __init__(self, scores: np.ndarray[Any, Any]) -> None:
         self.names = ["form"]
         self.units = [[("task", unit * len(row) + at) for at in range(len(row))] for unit, row in enumerate(scores)]
-        self._width_of_unit, self._values = scores.shape[1], scores.ravel()
+        self._values = scores.ravel()
         self._scores = {"form": {}}
+        self._head = {doc: ("task", number) for number, unit in enumerate(self.units) for doc in unit}
 
-    def _cluster(self, doc: tuple[str, int]) -> tuple[str, int]:
-        return "task", doc[1] // self._width_of_unit
-
-    def _evaluate(
-        self, units: Sequence[Sequence[tuple[str, int]]], names: Sequence[str], *, bounded: bool = True
-    ) -> Any:
+    def _evaluate(self, units: Sequence[Sequence[tuple[str, int]]], names: Sequence[str]) -> Any:
         self._scores["form"] |= {doc: float(self._values[doc[1]]) for unit in units for doc in unit}
 
     def _stops(self, *args: Any, **options: Any) -> TaskStops:
@@ -43,7 +39,7 @@ class SimulatedRounds(SequentialEvaluation):
     @property
     def table(self) -> DocumentScores:
         scores = self._scores["form"]
-        return document_scores(list(scores.values()), [self._cluster(doc) for doc in scores])
+        return document_scores(list(scores.values()), [self._head[doc] for doc in scores])
 
     def estimate(self) -> Estimate:
         """The score with the interval that is printed."""

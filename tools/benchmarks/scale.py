@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from tools.benchmarks.sides import Setting
@@ -145,7 +146,7 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
     from multiform.run.executors.pool import PoolExecutor
     from multiform.run.executors.ranges import RangeWorker
     from multiform.run.options import RunOptions
-    from multiform.run.runner import Runner
+    from multiform.run.runner import Runner, Spending
     from multiform.run.setup import load_forms
     from multiform.run.store import Store
 
@@ -158,7 +159,7 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
     class Played(PoolExecutor):
         """Has the messages of its worker already, as bytes."""
 
-        worker_count = 1
+        pool: Any = SimpleNamespace(size=1)
         busy = 0.0
         _model = DummyModel()
 
@@ -174,7 +175,8 @@ def play_back(folder: Path, responses: int, *, stored: bool) -> dict[str, float]
 
     executor = Played()
     store = Store(folder / "answers.db") if stored else None
-    runner = Runner(executor, store, forms, rendered.counts, Silent())
+    spending = Spending.of(executor.model)
+    runner = Runner(options, executor, store, forms, rendered.counts, Silent(), spending, lambda batch: None)
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     runner.run_all(rendered)
     outcome = runner.outcome()

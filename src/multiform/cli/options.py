@@ -76,7 +76,7 @@ def option(name: str, *, several: bool = False, **changes: Any) -> AddFlags:
         settings: dict[str, Any] = {"dest": name, "help": described.help, "default": default}
         if described.metavar:
             settings["metavar"] = described.metavar
-        if several and described.several:
+        if several and described.type.arity == "several arguments":
             settings["nargs"] = "+"
         names = f"--{described.flag or name} {described.short or ''}"
         mark_rare(flag(names, type=described.type, **settings | changes)(container))

@@ -66,6 +66,7 @@ def _value_settings(kind: ValueType, name: str) -> dict[str, Any]:
         "words": {"action": Gather, "nargs": "+"},
         "folders": {"action": Folders},
         "arguments": {"action": Arguments},
+        "several arguments": {"action": Arguments},
     }
     return {"action": "store_true"} if kind.arity == "switch" else {**settings[kind.arity], "metavar": kind.metavar}
 

@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
 def run(options: argparse.Namespace) -> None:
     """Run the evaluation: progress goes to standard error, the table or JSON to standard output."""
     from multiform.results.export import prepare_output
-    from multiform.run.displays import make_progress
+    from multiform.run.displays import chosen_progress
     from multiform.run.evaluate import run as run_forms
 
     options = flags.with_config(options)
@@ -81,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
     _check_output(options)
     if options.report:
         prepare_output(Path(options.report).parent)
-    with make_progress() as progress:
+    with chosen_progress(True) as progress:
         run_options = flags.run_options(
             options,
             tasks=",".join(tasks),
@@ -317,8 +318,8 @@ def _run_models(
     sweep: Sweep, options: argparse.Namespace
 ) -> tuple[dict[str, Results], list[tuple[str, MultiformError]]]:
     """The results of all runs by their titles, and the runs that failed; one that fails does not stop the others."""
-    from multiform.run.displays import make_progress
-    from multiform.run.evaluate import open_executor
+    from multiform.run.displays import chosen_progress
+    from multiform.run.evaluate import make_executor
     from multiform.run.evaluate import run as run_model
 
     overrides: dict[str, Any] = {"use_cache": options.cache_path} if options.cache_path else {}
@@ -326,11 +327,11 @@ def _run_models(
         overrides["fresh"] = False
     results: dict[str, Results] = {}
     problems: list[tuple[str, MultiformError]] = []
-    with make_progress() as progress:
+    with chosen_progress(True) as progress:
         runs = list(sweep.runs(options.only, progress=progress, **overrides))
         for label in dict.fromkeys(run.model.label for run in runs):
             of_model = [run for run in runs if run.model.label == label]
-            with open_executor(of_model[0].options.cluster, cached=options.cached) as executor:
+            with closing(make_executor(of_model[0].options.cluster, cached=options.cached)) as executor:
                 for run in of_model:
                     progress.message(f"=== {run.title}")
                     try:

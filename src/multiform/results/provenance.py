@@ -195,6 +195,9 @@ def _source_code(function: Any) -> str:
 
 
 _SEEDS = ("random", "numpy", "torch", "fewshot")
+#: Flags that are repeated for each of their values, and those whose values are joined by commas.
+_REPEATED = ("--include_path", "--import", "--dataset_mirror")
+_JOINED = ("--languages", "--thinking_budget")
 
 
 def command(results: Results) -> str | None:
@@ -226,7 +229,7 @@ def command(results: Results) -> str | None:
     options = {name: value for name, value in recorded.items() if name != "tasks"}
     words = ["multiform", "run", "--tasks", *recorded["tasks"]]
     for name, value in (named | options).items():
-        words += _words(f"--{name}", value)
+        words += _words("--import" if name == "imports" else f"--{name}", value)
     return shlex.join(words)
 
 
@@ -247,7 +250,9 @@ def _words(flag: str, value: Any) -> list[str]:
         return [flag, arguments_text(value)]
     if isinstance(value, list | tuple):
         words = list(map(str, value))
-        return [word for part in words for word in (flag, part)] if flag == "--include_path" else [flag, *words]
+        if flag in _REPEATED:
+            return [word for part in words for word in (flag, part)]
+        return [flag, ",".join(words)] if flag in _JOINED else [flag, *words]
     return [flag, str(value)]
 
 

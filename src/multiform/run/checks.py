@@ -5,24 +5,24 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 from multiform.errors import ConfigError, DataError, UsageError, nearest
 from multiform.forms import Form, Sample
 from multiform.lint.findings import Finding, drop_silenced, summary
-from multiform.lint.forms import TasksLint, corpus_findings, language_findings
+from multiform.lint.forms import corpus_findings, language_findings
 from multiform.models import Model, models
 from multiform.models.model import no_continuation, no_loglikelihoods
+from multiform.models.registry import ModelEntry
 from multiform.results.export import prepare_output
 from multiform.run.executors.local import create_model
 from multiform.run.options import RunOptions
-from multiform.run.pending import PendingSample
 from multiform.sandbox import chosen_sandbox
-from multiform.scoring.judges import JudgeChoice, check_judges
+from multiform.scoring.judges import check_judges
 from multiform.scoring.metrics.base import HubMetric
 from multiform.scoring.scorers.ai_judge import AIJudge
 
@@ -67,15 +67,14 @@ def check_forms(options: RunOptions, forms: Sequence[Form]) -> None:
         if name not in run_names:
             hint = nearest(name, run_names, listed="the tasks of this run are")
             raise UsageError(f"no task '{name}' in this run", where="--samples", hint=hint)
-    check_consent(forms, options.confirm_run_unsafe_code, options.judge, labelled=options.judge_labels is not None)
+    check_consent(options, forms)
     check_output_types(forms)
     check_packages(forms)
 
 
-def check_consent(
-    forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | None = None, *, labelled: bool = False
-) -> None:
+def check_consent(options: RunOptions, forms: Sequence[Form]) -> None:
     """Refuse tasks that run generated code or code from the hub, or choose a judge, unless the user agreed to that."""
+    confirmed = options.confirm_run_unsafe_code
     unsafe = [form for form in forms if form.config.unsafe_code]
     if unsafe and not confirmed:
         raise UsageError(
@@ -92,9 +91,9 @@ def check_consent(
                     raise metric.fn.refusal().relocate(form.where("metric_list"))
                 metric.fn.load()
     judged = judged_forms(forms)
-    if judge and not judged:
+    if options.judge and not judged:
         logger.warning("--judge_model and --judge_args change nothing: no task of this run has a judge")
-    if labelled and not judged:
+    if options.judge_labels is not None and not judged:
         logger.warning("--judge_labels changes nothing: no task of this run has a judge")
     for form, scorer in judged:
         try:
@@ -132,40 +131,37 @@ def check_packages(forms: Sequence[Form]) -> None:
                 raise error.at(form.where("metric_list") or form.name) from error
 
 
-def check_model_fits(
-    model: Any, forms: Sequence[Form], gen_kwargs: Mapping[str, Any], arguments: Mapping[str, Any]
-) -> None:
+def check_model_fits(options: RunOptions, forms: Sequence[Form]) -> None:
     """Refuse forms that the model does not support, and generation arguments that it does not take.
 
-    `arguments` are the model's: a server is probed for the log-likelihoods that forms need.
+    A server is probed for the log-likelihoods that forms need.
     """
-    scored = [form for form in forms if form.output_type != "generate_until"]
-    _check_scoring(model, scored, arguments)
+    model, gen_kwargs, arguments = options.model, options.settings.gen_kwargs, options.model_arguments
+    entry = models.get(model) if isinstance(model, str) and model in models else None
+    _check_scoring(model, entry, [form for form in forms if form.output_type != "generate_until"], arguments)
     generating = [form for form in forms if form.generates]
     if gen_kwargs and not generating:
         logger.warning("--gen_kwargs changes nothing: no task of this run generates text")
-    _check_stops(model, forms, arguments)
+    _check_stops(model, entry, forms, arguments)
     if not generating:
         return
-    if isinstance(model, str) and model in models:
-        with _errors_at("--gen_kwargs"):
-            models.get(model).check_generation(_sent_arguments(gen_kwargs))
+    if entry is not None:
+        _check_generation(entry, gen_kwargs, "--gen_kwargs")
         for form in generating:
-            with _errors_at(form.where("generation_kwargs")):
-                models.get(model).check_generation(_sent_arguments(form.generation_kwargs))
+            _check_generation(entry, form.generation_kwargs, form.where("generation_kwargs"))
     greedy = any(form.generation_kwargs.get("do_sample") is False for form in generating)
     if gen_kwargs.get("temperature") and greedy:
         logger.warning("--gen_kwargs temperature changes nothing where do_sample is false: add do_sample=true")
 
 
-def _check_stops(model: Any, forms: Sequence[Form], arguments: Mapping[str, Any]) -> None:
+def _check_stops(model: Any, entry: ModelEntry | None, forms: Sequence[Form], arguments: Mapping[str, Any]) -> None:
     """Refuse `stop_at_answer` with a model that cannot stop there, and warn if it changes nothing."""
     if not any(form.settings.stop_at_answer for form in forms):
         return
     if not any(form.stops_at_answer for form in forms):
         logger.warning("--stop_at_answer changes nothing: no form reads the label with which a completion begins")
         return
-    factory = models.get(model).load() if isinstance(model, str) and model in models else model
+    factory = model if entry is None else entry.load()
     if not getattr(factory, "stops_at_labels", False):
         name = model if isinstance(model, str) else getattr(model, "name", type(model).__name__)
         message = f"the model '{name}' cannot end a completion at a label"
@@ -175,17 +171,20 @@ def _check_stops(model: Any, forms: Sequence[Form], arguments: Mapping[str, Any]
         raise UsageError(message, where="--stop_at_answer", hint="leave one of the two out")
 
 
-def _sent_arguments(gen_kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The generation arguments without the thinking budget, which the form keeps where the model gets texts."""
-    return {name: value for name, value in gen_kwargs.items() if name != "thinking_budget"}
+def _check_generation(entry: ModelEntry, gen_kwargs: Mapping[str, Any], where: str | None) -> None:
+    """Refuse generation arguments that the model does not take; forms keep the thinking budget where it gets texts."""
+    try:
+        entry.check_generation({k: value for k, value in gen_kwargs.items() if k != "thinking_budget"})
+    except UsageError as error:
+        raise error.relocate(where) from error
 
 
-def _check_scoring(model: Any, scored: Sequence[Form], arguments: Mapping[str, Any]) -> None:
+def _check_scoring(model: Any, entry: ModelEntry | None, scored: Sequence[Form], arguments: Mapping[str, Any]) -> None:
     """Refuse forms whose log-likelihoods the model does not compute."""
-    if scored and isinstance(model, str) and model in models:
-        if not models.get(model).loglikelihoods:
+    if scored and entry is not None:
+        if not entry.loglikelihoods:
             raise no_loglikelihoods(model, scored[0].name)
-        model = create_model(model, arguments) if models.get(model).probed_early else model
+        model = create_model(model, arguments) if entry.probed_early else model
     if isinstance(model, Model):
         thinking = [form for form in scored if form.generates]
         if thinking and not model.continues_texts:
@@ -200,15 +199,6 @@ def _scores_labels(form: Form) -> bool:
         return form.format.scored == "labels"
     choices = form.config.doc_to_choice
     return isinstance(choices, list) and all(len(str(choice).strip()) == 1 for choice in choices)
-
-
-@contextmanager
-def _errors_at(where: str | None) -> Iterator[None]:
-    """Add the place of an argument to the error of its check."""
-    try:
-        yield
-    except UsageError as error:
-        raise error.relocate(where) from error
 
 
 K = TypeVar("K", bound=Hashable)
@@ -228,11 +218,13 @@ class AnswerChecks:
 
     def check(self, form: Form, sample: Sample) -> None:
         """Check a sample; raises a DataError where the run cannot be right."""
-        self._check_cluster(form, sample)
-        self._check_gold(form, sample)
-
-    def _check_gold(self, form: Form, sample: Sample) -> None:
-        """Refuse a run in which two forms of a task disagree about the right choice of a document."""
+        column = form.cluster
+        if column is not None and column not in sample.doc:
+            raise DataError(
+                f"doc {sample.doc_id} has no column '{column}'",
+                where=form.where("metadata", "cluster") or form.name,
+                hint=nearest(str(column), sample.doc, listed="columns"),
+            )
         document = form.task_name, sample.doc_id
         known, left = self._first.pop(document, (None, self._forms_of[form.task_name]))
         if known is None and sample.right_choices is not None:
@@ -250,51 +242,18 @@ class AnswerChecks:
             hint = "set answer_base: 0 or 1 if its answers are digits, or make doc_to_target an index"
             raise DataError(message, where=f"{form.where('doc_to_target')}: doc {sample.doc_id}", hint=hint)
 
-    def _check_cluster(self, form: Form, sample: Sample) -> None:
-        """Refuse a column of clusters that a document does not have."""
-        column = form.cluster
-        if column is not None and column not in sample.doc:
-            raise DataError(
-                f"doc {sample.doc_id} has no column '{column}'",
-                where=form.where("metadata", "cluster") or form.name,
-                hint=nearest(str(column), sample.doc, listed="columns"),
-            )
-
-
-class DocumentChecking:
-    """Checks samples one by one, as `AnswerChecks` does, and what lint says about them.
-
-    Lint findings about the documents are logged when all have been seen; with a `corpus`, those about a missing one
-    are left out.
-    """
-
-    def __init__(self, forms: Sequence[Form], *, corpus: bool) -> None:
-        self._forms = forms
-        self._corpus = corpus
-        self._lint = TasksLint(forms)
-        self._answers = AnswerChecks(forms)
-        self._has_logged = False
-
-    def see(self, form: Form, sample: Sample) -> None:
-        """Check a sample; raises a DataError where the run cannot be right."""
-        self._answers.check(form, sample)
-        self._lint.see(form, sample)
-
-    def log_findings(self) -> None:
-        """Log the findings about documents and settings, once."""
-        if self._has_logged:
-            return
-        self._has_logged = True
-        findings = self._lint.findings()
-        for form in self._forms:
-            mixed = [finding for finding in language_findings(form) if finding.level == "warning"]
-            findings += drop_silenced(form, mixed) if mixed else []
-        log_findings(findings if self._corpus else [*findings, *corpus_findings(self._forms)])
-
 
 def _choice_words(sample: Sample) -> str:
     indexes = sample.right_choices or ()
     return f"choice {' and '.join(str(index + 1) for index in indexes)}" if indexes else "none of the choices"
+
+
+def settings_findings(forms: Sequence[Form], corpus: bool) -> list[Finding]:
+    """The lint findings about the settings of forms; with a `corpus`, those about a missing one are left out."""
+    findings: list[Finding] = []
+    for form in forms:
+        findings += drop_silenced(form, [each for each in language_findings(form) if each.level == "warning"])
+    return findings if corpus else [*findings, *corpus_findings(forms)]
 
 
 def log_findings(findings: Sequence[Finding]) -> None:
@@ -334,7 +293,8 @@ def find_contaminated(queries: Mapping[K, str], corpus: Iterable[Path], n: int =
     contaminated_keys: set[K] = set()
     for path in corpus:
         for text in _texts(path):
-            for gram in _windows(_tokens(text), lengths):
+            words = _tokens(text)
+            for gram in chain.from_iterable(_ngrams(words, length) for length in lengths):
                 contaminated_keys.update(keys_by_ngram.get(gram, ()))
     return contaminated_keys
 
@@ -351,15 +311,6 @@ def _ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
             yield tuple(tokens[start : start + size])
 
 
-def _windows(tokens: Iterable[str], lengths: Sequence[int]) -> Iterator[tuple[str, ...]]:
-    window: deque[str] = deque(maxlen=max(lengths, default=0))
-    for token in tokens:
-        window.append(token)
-        for length in lengths:
-            if length <= len(window):
-                yield tuple(window)[len(window) - length :]
-
-
 def _texts(path: Path) -> Iterator[str]:
     """The texts of a corpus file: the `text` of each JSON line, or the whole file."""
     try:
@@ -368,32 +319,11 @@ def _texts(path: Path) -> Iterator[str]:
             return
         with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
             for number, line in enumerate(file, start=1):
-                yield _record(line, path, number)
+                try:
+                    yield str(json.loads(line)["text"]) if line.strip() else ""
+                except (ValueError, KeyError, TypeError) as error:
+                    hint = 'write {"text": "..."} on each line'
+                    raise UsageError("not a JSON object with a 'text'", where=f"{path}:{number}", hint=hint) from error
     except OSError as error:
         message = f"cannot read {path}: {error.strerror}"
         raise UsageError(message, where="--decontamination_corpus", hint="give .txt or .jsonl files") from error
-
-
-def _record(line: str, path: Path, number: int) -> str:
-    try:
-        return str(json.loads(line)["text"]) if line.strip() else ""
-    except (ValueError, KeyError, TypeError) as error:
-        hint = 'write {"text": "..."} on each line'
-        raise UsageError("not a JSON object with a 'text'", where=f"{path}:{number}", hint=hint) from error
-
-
-def first_prompts(
-    forms: Sequence[Form], rendered: Iterable[PendingSample], samples_of: Callable[[Form], Iterator[Sample]]
-) -> str:
-    """The first prompt of each form, for the log; those of forms that are not rendered yet come from `samples_of`."""
-    prompts: dict[str, Sample] = {}
-    for entry in rendered:
-        if entry.sample.instances:  # a task may leave documents out
-            prompts.setdefault(entry.form.name, entry.sample)
-    names = {entry.form.name for entry in rendered}
-    for form in forms:
-        first = None if form.name in names else next((each for each in samples_of(form) if each.instances), None)
-        if first is not None:
-            prompts[form.name] = first
-    in_order = [(form.name, prompts[form.name]) for form in forms if form.name in prompts]
-    return "\n".join(f"=== {name}, doc {sample.doc_id}\n{sample.prompt}" for name, sample in in_order)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +176,6 @@ def is_intact(identity: str, request: bytes, line: str, stored: bytes | None) ->
 
 #: Bytes of a row besides the output: the hash of the request, the model, the time, the checksum.
 _OVERHEAD = 70
-_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +201,7 @@ class Pruned:
 
 def usage(path: Path) -> list[ModelUsage]:
     """The responses of each model in a store, the newest first."""
-    with _open_to_read(path) as connection:
+    with _opened(path) as connection:
         query = f"""
             SELECT identity, count(*), sum(length(output) + {_OVERHEAD}),
                 min(nullif(created, 0)), max(nullif(created, 0))
@@ -216,7 +214,7 @@ def usage(path: Path) -> list[ModelUsage]:
 
 def export_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Every response of a store: its model, the hash of its request, its output as it is stored, and its time."""
-    with _open_to_read(path) as connection:
+    with _opened(path) as connection:
         for identity in [row[0] for row in connection.execute("SELECT identity FROM models ORDER BY identity")]:
             for request, output, created, _ in _intact_rows(connection, identity, path):
                 yield {"model": identity, "request": request.hex(), "output": output, "created": created or None}
@@ -234,17 +232,16 @@ def merge(into: Path, sources: Sequence[Path]) -> int:
             raise _no_store(source)
     check_local(into)
     added = 0
-    with _open_to_write(into) as connection:
+    with _opened(into, to_write=True) as connection:
         for source in sources:
-            with _open_to_read(source) as source_connection, connection:
+            with _opened(source) as source_connection, connection:
                 query = adapt_query(source_connection, "SELECT signature, facts, checksum FROM facts")
                 connection.executemany(
                     "INSERT OR IGNORE INTO facts (signature, facts, checksum) VALUES (?, ?, ?)",
                     source_connection.execute(query),
                 )
                 for (identity,) in source_connection.execute("SELECT identity FROM models").fetchall():
-                    connection.execute("INSERT OR IGNORE INTO models (identity) VALUES (?)", (identity,))
-                    added += _insert(connection, identity, _intact_rows(source_connection, identity, source))
+                    added += insert(connection, identity, _intact_rows(source_connection, identity, source))
     return added
 
 
@@ -264,7 +261,7 @@ def prune(
     if not path.is_file():
         raise _no_store(path)
     before = _size(path)
-    with _open_to_write(path) as connection:
+    with _opened(path, to_write=True) as connection:
         with connection:
             removed = _delete(connection, max_age, max_size, model)
             if dry:
@@ -289,6 +286,8 @@ def _delete(connection: sqlite3.Connection, max_age: float | None, max_size: int
     chosen = "model IN (SELECT id FROM models WHERE instr(identity, ?))"
     name = model or ""
     removed = 0
+    if max_age is None and max_size is None:
+        max_size = 0
     if max_age is not None:
         query = f"DELETE FROM answers WHERE {chosen} AND created < ?"
         removed += connection.execute(query, (name, int(time.time() - max_age))).rowcount
@@ -301,19 +300,24 @@ def _delete(connection: sqlite3.Connection, max_age: float | None, max_size: int
                     FROM answers WHERE {chosen})
                 WHERE total > ?)"""
         removed += connection.execute(query, (name, max_size)).rowcount
-    if max_age is None and max_size is None:
-        removed += connection.execute(f"DELETE FROM answers WHERE {chosen}", (name,)).rowcount
     return removed
 
 
-def _insert(connection: sqlite3.Connection, identity: str, rows: Iterable[Sequence[Any]]) -> int:
-    (model,) = connection.execute("SELECT id FROM models WHERE identity = ?", (identity,)).fetchone()
-    query = "INSERT OR IGNORE INTO answers (model, request, output, created, checksum) VALUES (?, ?, ?, ?, ?)"
-    remaining = iter(rows)
-    added = 0
-    while batch := [(model, *row) for row in islice(remaining, _AT_ONCE)]:
-        added += connection.executemany(query, batch).rowcount
-    return added
+def model_id(connection: sqlite3.Connection, identity: str) -> int | None:
+    """The number of a model in the file; None if it has none."""
+    row = connection.execute("SELECT id FROM models WHERE identity = ?", (identity,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def insert(
+    connection: sqlite3.Connection, identity: str, rows: Iterable[Sequence[Any]], *, replace: bool = False
+) -> int:
+    """Add responses of a model: request, output, time and checksum; returns how many were added or replaced."""
+    connection.execute("INSERT OR IGNORE INTO models (identity) VALUES (?)", (identity,))
+    model = model_id(connection, identity)
+    insertion = f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO answers"
+    query = f"{insertion} (model, request, output, created, checksum) VALUES (?, ?, ?, ?, ?)"
+    return connection.executemany(query, ((model, *row) for row in rows)).rowcount
 
 
 def _intact_rows(connection: sqlite3.Connection, identity: str, path: Path) -> Iterator[Sequence[Any]]:
@@ -341,25 +345,14 @@ def _no_store(path: Path) -> UsageError:
 
 
 @contextmanager
-def _open_to_read(path: Path) -> Iterator[sqlite3.Connection]:
-    with _usage_errors(path):
-        connection = connect_to_read(path)
+def _opened(path: Path, *, to_write: bool = False) -> Iterator[sqlite3.Connection]:
+    """The database of a store, whose errors are reported to the user."""
+    try:
+        connection = connect(path) if to_write else connect_to_read(path)
         if connection is None:
             raise _no_store(path)
         with closing(connection):
             yield connection
-
-
-@contextmanager
-def _open_to_write(path: Path) -> Iterator[sqlite3.Connection]:
-    with _usage_errors(path), closing(connect(path)) as connection:
-        yield connection
-
-
-@contextmanager
-def _usage_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
     except (sqlite3.Error, OSError) as error:
         hint = "check that it is a store of Multiform that no other process is writing"
         raise UsageError(f"the store cannot be used: {error}", where=str(path), hint=hint) from error

@@ -9,19 +9,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, TextIO
 
-from multiform.errors import MultiformError
 from multiform.forms import Form, ScoredSample
 from multiform.models import Model
-from multiform.models.model import Usage
-from multiform.requests import Request
 from multiform.run.pending import Batch
 from multiform.run.progress import (
-    EvaluationStatus,
     Progress,
     RunningScore,
     RunStatus,
@@ -32,7 +27,7 @@ from multiform.run.progress import (
     time_words,
     workload_words,
 )
-from multiform.run.spool import SampleBlock, ScoredSamples
+from multiform.run.spool import SampleBlock, ScoredSamples, load_block
 from multiform.terminal import duration, visible
 
 logger = logging.getLogger("multiform")
@@ -194,21 +189,15 @@ class TerminalProgress(Display):
 
     def _lines(self, status: RunStatus, width: int) -> list[str]:
         times = f" {status.share:4.0%}  {time_words(status)}"
-        lines = [_bar(status.share, width - len(times)) + times, *pack(count_words(status), width)]
+        bar = max(0, width - len(times))
+        done = int(status.share * bar)
+        lines = ["━" * done + "─" * (bar - done) + times, *pack(count_words(status), width)]
         room = max(1, self.console.height - len(lines) - 2)
         scores = list(status.scores)
         lines += score_lines(scores[-room:], width)
         if len(scores) > room:
             lines.append(f"and {len(scores) - room:,} more forms")
         return lines
-
-
-def _bar(share: float, width: int) -> str:
-    """A bar of `width` characters; empty where that is too narrow."""
-    if width < 4:
-        return ""
-    done = int(share * width)
-    return "━" * done + "─" * (width - done)
 
 
 class NotebookProgress(Display):
@@ -253,37 +242,25 @@ class _Text:
 
 
 @contextmanager
-def make_progress() -> Iterator[Progress]:
-    """The display on standard error: a progress bar on a terminal, plain lines elsewhere."""
-    display = (TerminalProgress if sys.stderr.isatty() else PlainProgress)(sys.stderr)
-    try:
-        yield display
-    finally:
-        display.end()
-
-
-@contextmanager
 def chosen_progress(progress: Progress | bool | None) -> Iterator[Progress]:
     """The display that `evaluate(progress=...)` selects.
 
-    The given one; with True the default one, with False none; with None one in terminals and notebooks only.
+    The given one; with True one on standard error, a bar in a terminal and plain lines elsewhere; with False none; with
+    None one in terminals and notebooks only.
     """
+    ipython = sys.modules.get("IPython")
     if progress is not None and not isinstance(progress, bool):
         yield progress
-    elif progress is not False and _in_notebook():
+    elif progress is not False and hasattr(ipython and ipython.get_ipython(), "kernel"):  # a terminal has none
         yield NotebookProgress()
     elif progress or (progress is None and sys.stderr is not None and sys.stderr.isatty()):
-        with make_progress() as display:
+        display = (TerminalProgress if sys.stderr.isatty() else PlainProgress)(sys.stderr)
+        try:
             yield display
+        finally:
+            display.end()
     else:
         yield Silent()
-
-
-def _in_notebook() -> bool:
-    """Whether the code runs in a notebook, whose cells show what is displayed; IPython in a terminal is none."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and hasattr(shell, "kernel")
 
 
 class ProgressReporter:
@@ -302,7 +279,8 @@ class ProgressReporter:
         self._progress, self._model, self._forms, self._scored = progress, model, forms, scored
         self._watching = progress if isinstance(progress, WatchingProgress) else None
         self._documents, self._total, self._rendered = documents, sum(documents.values()), 0
-        self._means = {form: _RunningMean() for form in documents}
+        #: The sum of the first metric of each form so far, and of how many documents.
+        self._sums = dict.fromkeys(documents, (0.0, 0))
         self._has_said_cached = self._has_begun = self._is_in_rounds = False
         self._scores_due = 0.0
 
@@ -310,7 +288,8 @@ class ProgressReporter:
         """Show that a run begins of at most this number of evaluations of a document under a form, in rounds."""
         self._progress.message(f"evaluating in rounds, at most {evaluations:,} evaluations of a document under a form")
         self._has_begun = self._is_in_rounds = True
-        self.status = EvaluationStatus(evaluations)
+        self.status = RunStatus("evaluations")
+        self.status.add(evaluations, evaluations)
         if self._watching is not None:
             self._watching.watch(self.status)
 
@@ -331,13 +310,26 @@ class ProgressReporter:
         if batch.asked and not self._is_in_rounds:
             self._plan(batch)
         if self.status is not None:
-            self.status.count(batch.responses, batch.size_done, batch.documents.total() + len(batch.failed))
+            documents = batch.documents.total() + len(batch.failed)
+            self.status.count(*(documents, documents) if self._is_in_rounds else (batch.responses, batch.size_done))
         for form, samples in batch.scored.items():
-            self._means[form].add(form, samples, self._progress)
+            self._report_mean(form, samples)
         for _ in range(batch.responses):
             self._progress.on_response()
         if time.monotonic() >= self._scores_due:
             self.update_scores()
+
+    def _report_mean(self, form: str, samples: Sequence[ScoredSample] | SampleBlock) -> None:
+        """Show the running mean of a form's first metric."""
+        scores = load_block(samples.scores) if isinstance(samples, SampleBlock) else samples
+        of_scorer = [each.values for each in scores if each.scorer == scores[0].scorer]
+        metric = next(iter(of_scorer[0]), "") if of_scorer else ""
+        values = [values.get(metric) for values in of_scorer]
+        numbers = [float(value) for value in values if isinstance(value, int | float)]  # others are parts of a ratio
+        total, n = self._sums[form]
+        self._sums[form] = total, n = total + sum(numbers), n + len(numbers)
+        if numbers:
+            self._progress.on_score(form, metric, total / n, n)
 
     def _plan(self, batch: Batch) -> None:
         """Show the requests that the model is about to run; a display that watches gets what they take."""
@@ -345,7 +337,10 @@ class ProgressReporter:
         if self._watching is not None and batch.missing:
             if not self._has_begun:
                 self._progress.message("planning")
-            workload = _workload(self._model, batch.missing)
+            try:
+                workload = self._model.workload(batch.missing)
+            except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
+                logger.debug("the model, which may be broken, cannot say what the requests take: %s", error)
         share = self._rendered / self._total
         if not self._has_begun:
             self._has_begun = True
@@ -379,35 +374,3 @@ class ProgressReporter:
         self.status.scores = scores
         spent = time.monotonic() - started
         self._scores_due = started + max(_SCORES_PAUSE, 20 * spent)
-
-
-def _workload(model: Model, requests: Sequence[Request]) -> Usage | None:
-    """The tokens that the requests need; None where the model cannot tell, for instance because it is broken."""
-    try:
-        return model.workload(requests)
-    except MultiformError:
-        raise
-    except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
-        logger.debug("the model cannot say what the requests take: %s", error)
-        return None
-
-
-@dataclass(slots=True)
-class _RunningMean:
-    """The running mean of a form's first metric."""
-
-    total: float = 0.0
-    n: int = 0
-
-    def add(self, form: str, samples: Sequence[ScoredSample] | SampleBlock, progress: Progress) -> None:
-        if isinstance(samples, SampleBlock):
-            metric, values = samples.columns.first_values()
-        else:
-            of_scorer = [sample.values for sample in samples if sample.scorer == samples[0].scorer]
-            metric = next(iter(of_scorer[0]), "") if of_scorer else ""
-            values = [each.get(metric) for each in of_scorer]
-        numbers = [float(value) for value in values if isinstance(value, int | float)]  # others are parts of a ratio
-        self.total += sum(numbers)
-        self.n += len(numbers)
-        if numbers:
-            progress.on_score(form, metric, self.total / self.n, self.n)

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import logging
 import random
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
+
+import numpy as np
 
 from multiform.forms import Form, Sample
 from multiform.forms.form import copy_form
 from multiform.forms.request_cache import cached_requests, delete_requests
+from multiform.lint.forms import TasksLint
 from multiform.models import Model
-from multiform.prompts.prompt import ChatTemplate
 from multiform.requests import Instance
-from multiform.run.checks import DocumentChecking, first_prompts
+from multiform.run.checks import AnswerChecks, log_findings, settings_findings
 from multiform.run.executors.ranges import RangedDocs, stays_with_driver
 from multiform.run.executors.work_units import TaskDocs, smallest_range
 from multiform.run.options import RunOptions
@@ -50,17 +51,6 @@ _SIDE_BY_SIDE = 64
 _COMPARED_DOCS = 512
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestCaching:
-    """How rendered requests are cached on disk.
-
-    `refresh` renders them again and replaces the cached ones; `template` names the chat template, a part of the key.
-    """
-
-    refresh: bool = False
-    template: str = ""
-
-
 class Documents:
     """The documents of the forms of a run. Most mistakes in tasks show when it is made, the others while it is read."""
 
@@ -69,25 +59,25 @@ class Documents:
         #: The number of documents of each form that has some.
         self.counts = {form.name: number for form in forms if (number := len(form.doc_ids()))}
         self.total = sum(self.counts.values())
+        #: Whether documents are looked up in a training corpus.
+        self.corpus = bool(options.decontamination_corpus)
         self._template = None if model is None else model.apply_chat_template
-        self._caching = _request_caching(options.cache_requests, model, progress)
-        self._sizes = {form.name: _SampleSize() for form in forms}
+        self._cached_requests = _request_cache(options.cache_requests, model, progress)
+        #: The samples of each form so far, with their requests and characters.
+        self._sizes = {form.name: Counter[str]() for form in forms}
         #: The names of forms whose documents workers render.
         self._given_away: set[str] = set()
-        self._checking = DocumentChecking(forms, corpus=bool(options.decontamination_corpus))
         if self.total > FEW_DOCUMENTS:
             # The first documents of all forms show most mistakes, and how large samples are.
             with _random_state_kept():
                 for form in map(copy_form, forms):
-                    for sample in islice(_samples(form, self._template), _PREVIEW):
-                        self._sizes[form.name].add(sample)
-        in_turn = self._fits_one_chunk or self._caching is not None
-        copies = [] if in_turn else [copy_form(form) for form in forms]
-        self._ahead = _Ahead(copies, self.counts, self._template, self._checking)
+                    for sample in islice(self.samples(form), _PREVIEW):
+                        self._count(form, sample)
+        self.checks = _Checks(self, ahead=not self._fits_one_chunk and self._cached_requests is None)
         self._stream = _with_own_random_state(self._chunks())
         self._first = next(self._stream, [])
         if options.write_out:
-            progress.message(first_prompts(forms, self._first, lambda form: _samples(copy_form(form), self._template)))
+            progress.message("\n".join(self._first_prompts()))
 
     @property
     def is_one_chunk(self) -> bool:
@@ -106,7 +96,7 @@ class Documents:
 
         The first chunk, which is rendered already, says how many requests documents have.
         """
-        if self._caching is not None:
+        if self._cached_requests is not None:
             return None
         tasks = [task for forms in by_task(self.forms) if (task := self._task_docs(forms)) is not None]
         self._given_away = {name for task in tasks for name in task.forms}
@@ -127,27 +117,39 @@ class Documents:
                 logger.info("%s: the driver renders the documents, and not the workers: %s", form.name, reason)
                 return None
             smallest = max(smallest, size)
+        sizes = [self._sizes[form.name] for form in forms]
         return TaskDocs(
             forms={form.name: self.counts[form.name] for form in forms if form.name in self.counts},
-            requests=sum(self._sizes[form.name].requests for form in forms),
+            requests=sum(size["requests"] / max(1, size["samples"]) for size in sizes),
             smallest=smallest,
         )
 
-    def render_all(self) -> RenderedSamples:
-        """All samples, to be taken in any order."""
-        samples = RenderedSamples()
-        for chunk in self.chunks():
-            samples.add(chunk)
-        return samples
+    def _first_prompts(self) -> Iterator[str]:
+        """The first prompt of each form, for the log."""
+        for form in self.forms:
+            rendered = [entry.sample for entry in self._first if entry.form is form]
+            for sample in rendered or self.samples(copy_form(form)):
+                if sample.instances:  # a task may leave documents out
+                    yield f"=== {form.name}, doc {sample.doc_id}\n{sample.prompt}"
+                    break
 
-    def check_ahead(self) -> None:
-        """Check more documents than are rendered, for a small part of the time that has passed since the last call."""
-        self._ahead.advance()
+    def samples(self, form: Form) -> Iterator[Sample]:
+        """The samples of a form, which are rendered as they are taken."""
+        return (form.sample(doc_id, doc, self._template) for doc_id, doc in form.docs())
+
+    def _count(self, form: Form, sample: Sample) -> None:
+        self._sizes[form.name].update(samples=1, requests=len(sample.instances), characters=size_of(sample))
+
+    def _weight(self, form: str) -> float:
+        """The mean share of a chunk that a sample of a form takes; hardly any where the run has few documents."""
+        size = self._sizes[form]
+        if not size["samples"] or self.total <= FEW_DOCUMENTS:
+            return 1e-9
+        return max(size["requests"] / CHUNK_REQUESTS, size["characters"] / CHUNK_CHARACTERS) / size["samples"]
 
     @property
     def _fits_one_chunk(self) -> bool:
-        weights = (self._sizes[name].weight * number for name, number in self.counts.items())
-        return self.total <= FEW_DOCUMENTS or sum(weights) <= 1
+        return sum(self._weight(name) * number for name, number in self.counts.items()) <= 1
 
     def _chunks(self) -> Iterator[list[PendingSample]]:
         """The samples of each chunk, form by form; where all fit into one, each form is rendered as a whole."""
@@ -158,18 +160,16 @@ class Documents:
             streams = [self._stream_of(form) for form in forms]
             documents, first = max(self.counts.get(form.name, 0) for form in forms), 0
             while first < documents and forms[0].name not in self._given_away:
-                cost = sum(self._sizes[form.name].weight for form in forms)
-                room = documents if self.total <= FEW_DOCUMENTS else max(1, int((1 - filled) / cost))
-                number = min(room, documents - first)
+                cost = sum(self._weight(form.name) for form in forms)
+                number = min(max(1, int((1 - filled) / cost)), documents - first)
                 chunk += self._render(forms, [islice(stream, number) for stream in streams])
                 filled += cost * number
                 first += number
-                if filled + cost > 1 and self.total > FEW_DOCUMENTS:
+                if filled + cost > 1:
                     chunk.sort(key=lambda entry: places[entry.form.name])
                     yield chunk
                     chunk, filled = [], 0.0
-        self._ahead.end()
-        self._checking.log_findings()
+        self.checks.end()
         if chunk:
             chunk.sort(key=lambda entry: places[entry.form.name])
             yield chunk
@@ -180,101 +180,82 @@ class Documents:
             PendingSample(form, sample) for form, stream in zip(forms, streams, strict=True) for sample in stream
         ]
         for entry in entries:
-            self._sizes[entry.form.name].add(entry.sample)
-            if not self._ahead.has_seen(entry.form):
-                self._checking.see(entry.form, entry.sample)
+            self._count(entry.form, entry.sample)
+            self.checks.see(entry.form, entry.sample)
         return entries
 
     def _stream_of(self, form: Form) -> Iterator[Sample]:
-        if self._caching is None or form.renderer.output_kind.has_stages:  # later stages need more than these
-            return _samples(form, self._template)
-        requests = _cached_requests(form, self._template, self._caching)
+        if self._cached_requests is None or form.renderer.output_kind.has_stages:  # later stages need more than these
+            return self.samples(form)
+        requests: dict[int, list[Instance]] = {}
+        for instance in self._cached_requests(form, list(form.docs()), self._template):
+            requests.setdefault(instance.doc_id, []).append(instance)
         return (form.renderer.with_requests(doc_id, doc, requests.get(doc_id, [])) for doc_id, doc in form.docs())
 
 
 class RenderedSamples:
     """Rendered samples by form and document; many are on disk. Documents that a task leaves out are not there."""
 
-    def __init__(self) -> None:
+    def __init__(self, chunks: Iterable[Sequence[PendingSample]]) -> None:
         self._places: dict[str, dict[int, int]] = {}
         self._clusters: dict[tuple[str, int], str] = {}
-        self._samples: list[Sample] = []
-        self._size = 0
         self._spool: Spool[Sample] = Spool()
+        self._size = 0
+        for chunk in chunks:
+            self._add(chunk)
 
-    def add(self, entries: Sequence[PendingSample]) -> None:
-        for entry in entries:
+    def _add(self, entries: Sequence[PendingSample]) -> None:
+        entries = [entry for entry in entries if entry.sample.instances]
+        for place, entry in enumerate(entries, start=len(self._spool)):
             form, sample = entry.form, entry.sample
-            if not sample.instances:
-                continue
-            self._places.setdefault(form.name, {})[sample.doc_id] = len(self._spool) + len(self._samples)
+            self._places.setdefault(form.name, {})[sample.doc_id] = place
             if form.cluster is not None:
                 self._clusters[form.name, sample.doc_id] = str(sample.doc.get(form.cluster))
-            self._samples.append(sample)
             self._size += size_of(sample)
-        if self._size > IN_MEMORY:
-            self._spool.extend(self._samples)
-            self._samples, self._size = [], 0
+        self._spool.extend([entry.sample for entry in entries], in_memory=self._size <= IN_MEMORY)
 
     def doc_ids(self, form: str) -> Iterable[int]:
         return self._places.get(form, {})
 
-    def cluster(self, form: str, doc_id: int) -> str:
-        return self._clusters[form, doc_id]
+    def cluster(self, form: str, doc_id: int) -> str | int:
+        """The cluster of a document; its own index, where documents are independent."""
+        return self._clusters.get((form, doc_id), doc_id)
 
     def sample(self, form: str, doc_id: int) -> Sample:
-        place = self._places[form][doc_id]
-        return self._spool[place] if place < len(self._spool) else self._samples[place - len(self._spool)]
+        return self._spool[self._places[form][doc_id]]
 
 
-class _SampleSize:
-    """The mean size of a form's samples, as a share of a chunk; before any is known, that of four short requests."""
+class _Checks:
+    """Checks each document once, when it has its turn or before, so that a mistake ends the run early.
 
-    def __init__(self) -> None:
-        self._samples, self._requests, self._characters = 0, 0, 0
-
-    def add(self, sample: Sample) -> None:
-        self._samples += 1
-        self._requests += len(sample.instances)
-        self._characters += size_of(sample)
-
-    @property
-    def requests(self) -> float:
-        """The requests of a sample."""
-        return self._requests / self._samples if self._samples else 4.0
-
-    @property
-    def weight(self) -> float:
-        if not self._samples:
-            return 4 / CHUNK_REQUESTS
-        return max(self._requests / CHUNK_REQUESTS, self._characters / CHUNK_CHARACTERS) / self._samples or 1e-9
-
-
-class _Ahead:
-    """Renders documents before their turn, so that a mistake in one of them ends the run early.
-
-    `forms` are copies for this alone, as each form draws its few-shot examples in the order of its documents. So it
-    begins with the first document of a task, too, and is behind at first. Each document is checked once: here, or when
-    it has its turn before that.
+    Lint findings about the documents are logged when all have been seen. Those that are checked ahead are rendered by
+    copies of the forms, as each form draws its few-shot examples in the order of its documents. So this begins with the
+    first document of a task, too, and is behind at first.
     """
 
-    def __init__(
-        self,
-        forms: Sequence[Form],
-        counts: Mapping[str, int],
-        template: ChatTemplate | None,
-        checking: DocumentChecking,
-    ) -> None:
-        self.forms = forms
-        self._checking = checking
-        self._steps = self._check(counts, template) if forms else None
-        #: How many documents of each form were seen here, and how many had their turn.
+    def __init__(self, documents: Documents, *, ahead: bool) -> None:
+        self._documents = documents
+        self._lint = TasksLint(documents.forms)
+        self._answers = AnswerChecks(documents.forms)
+        #: How many documents of each form were seen ahead, and how many had their turn.
         self._seen, self._rendered = Counter[str](), Counter[str]()
+        self._steps = self._check_ahead([copy_form(form) for form in documents.forms]) if ahead else None
+        self._has_logged = False
         self._last = time.monotonic()
         self._allowance = 0.0
 
+    def see(self, form: Form, sample: Sample) -> None:
+        """Check a sample that has its turn, unless it was seen; raises a DataError where the run cannot be right."""
+        self._rendered[form.name] += 1
+        if self._rendered[form.name] > self._seen[form.name]:
+            self._check(form, sample)
+
+    def _check(self, form: Form, sample: Sample) -> None:
+        self._answers.check(form, sample)
+        self._lint.see(form, sample)
+
     def advance(self) -> None:
-        """Check documents for a small part of the time since the last call."""
+        """Check documents ahead, for a small part of the time since the last call."""
         if self._steps is None:
             return
         now = time.monotonic()
@@ -287,33 +268,31 @@ class _Ahead:
                 if time.monotonic() - now > self._allowance:
                     break
             else:
-                self._steps = None
+                self.end()
         self._last = time.monotonic()
         self._allowance -= self._last - now
 
-    def has_seen(self, form: Form) -> bool:
-        """Whether the document of a form that has its turn now was seen before."""
-        self._rendered[form.name] += 1
-        return self._rendered[form.name] <= self._seen[form.name]
-
     def end(self) -> None:
-        """All documents have had their turn."""
+        """All documents have been seen: log the findings about them and about settings, once."""
         self._steps = None
+        if not self._has_logged:
+            self._has_logged = True
+            log_findings([*self._lint.findings(), *settings_findings(self._documents.forms, self._documents.corpus)])
 
-    def _check(self, counts: Mapping[str, int], template: ChatTemplate | None) -> Iterator[None]:
+    def _check_ahead(self, copies: Sequence[Form]) -> Iterator[None]:
         """Check all documents, those of a task under all its forms before the next; one at each step."""
-        for forms in by_task(self.forms):
+        counts = self._documents.counts
+        for forms in by_task(copies):
             if all(self._rendered[form.name] >= counts.get(form.name, 0) for form in forms):
                 continue
-            streams = [(form, _samples(form, template)) for form in forms]
+            streams = [(form, self._documents.samples(form)) for form in forms]
             for _ in range(0, max(counts.get(form.name, 0) for form in forms), _SIDE_BY_SIDE):
                 for form, stream in streams:
                     for sample in islice(stream, _SIDE_BY_SIDE):
                         self._seen[form.name] += 1
                         if self._seen[form.name] > self._rendered[form.name]:
-                            self._checking.see(form, sample)
+                            self._check(form, sample)
                         yield
-        self._checking.log_findings()
 
 
 @contextmanager
@@ -340,18 +319,12 @@ def _with_own_random_state(chunks: Iterator[T]) -> Iterator[T]:
 
 
 def _random_state() -> tuple[Any, Any]:
-    numpy = sys.modules.get("numpy")
-    return random.getstate(), None if numpy is None else numpy.random.get_state()
+    return random.getstate(), np.random.get_state()
 
 
 def _set_random_state(state: tuple[Any, Any]) -> None:
     random.setstate(state[0])
-    if state[1] is not None:
-        sys.modules["numpy"].random.set_state(state[1])
-
-
-def _samples(form: Form, template: ChatTemplate | None) -> Iterator[Sample]:
-    return (form.sample(doc_id, doc, template) for doc_id, doc in form.docs())
+    np.random.set_state(state[1])
 
 
 def by_task(forms: Sequence[Form]) -> list[list[Form]]:
@@ -362,8 +335,10 @@ def by_task(forms: Sequence[Form]) -> list[list[Form]]:
     return list(tasks.values())
 
 
-def _request_caching(cache_requests: bool | str, model: Model | None, progress: Progress) -> RequestCaching | None:
-    """How requests are cached on disk; with "delete", cached ones are removed."""
+def _request_cache(
+    cache_requests: bool | str, model: Model | None, progress: Progress
+) -> Callable[..., list[Instance]] | None:
+    """What caches the requests of forms on disk, if that is wanted; with "delete", cached ones are removed."""
     if cache_requests == "delete":
         progress.message(f"removed {delete_requests()} files of cached requests")
         return None
@@ -374,7 +349,7 @@ def _request_caching(cache_requests: bool | str, model: Model | None, progress: 
         message = "the prompts are not cached: its chat template is not known, runs code or asks for the date"
         logger.warning("%s: %s", "the model" if model is None else model.name, message)
         return None
-    return RequestCaching(refresh=cache_requests == "refresh", template=template)
+    return partial(cached_requests, refresh=cache_requests == "refresh", template_name=template)
 
 
 def _lasting_template(model: Model) -> str | None:
@@ -385,16 +360,3 @@ def _lasting_template(model: Model) -> str | None:
     if not model.stored or "strftime_now" in (text or ""):
         return None
     return f"{model.identity} {model.chat_template_name()} {text}"
-
-
-def _cached_requests(
-    form: Form, chat_template: ChatTemplate | None, caching: RequestCaching
-) -> dict[int, list[Instance]]:
-    """The requests of each document, from the request cache where they are in it."""
-    instances = cached_requests(
-        form, list(form.docs()), chat_template, refresh=caching.refresh, template_name=caching.template
-    )
-    by_doc: dict[int, list[Instance]] = {}
-    for instance in instances:
-        by_doc.setdefault(instance.doc_id, []).append(instance)
-    return by_doc

@@ -56,11 +56,14 @@ class Journal:
         self._with_samples = samples
         self._samples: TextIO | None = None
         self._written = 0.0
-        self._begun = False
         self._working = True
 
+    def begin(self) -> None:
+        """Replace the files of an earlier run of the same forms."""
+        self._try(self._open_files)
+
     def add(self, batch: Batch) -> None:
-        """Take what was done with samples. The first batch replaces the files of an earlier run of the same forms."""
+        """Take what was done with samples."""
         requests = self._requests
         requests["needed"] += len(batch.asked) + len(batch.cached)
         requests["cached"] += len(batch.cached)
@@ -68,9 +71,6 @@ class Journal:
         requests["failed"] += batch.failed_requests
         for form, _ in batch.failed:
             self._forms[form]["failed"] += 1
-        if not self._begun:
-            self._begun = True
-            self._try(self._open_files)
         for form, documents in batch.documents.items():
             self._forms[form]["scored"] += documents
             if self._samples is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
@@ -27,6 +26,7 @@ from multiform.run.values import (
     ANYTHING,
     ARGUMENTS,
     COUNT,
+    SEVERAL_ARGUMENTS,
     SOURCE_OPTIONS,
     SWITCH,
     TEXT,
@@ -72,9 +72,11 @@ _TASKS: Any = {
     )
 }
 _model = partial(option, group="model")
-_prompt = partial(option, group="prompts", setting=True)
-_docs = partial(option, group="documents")
-_consent = partial(option, group="programs and judges")
+_prompt = partial(option, group="prompts", setting=True, recorded=True)
+#: Options that choose or multiply the forms of a run, and are no settings of each.
+_forms = partial(option, group="prompts", recorded=True)
+_docs = partial(option, group="documents", recorded=True)
+_consent = partial(option, group="programs and judges", recorded=True)
 _failure = partial(option, group="failed requests")
 _worker = partial(option, group="many workers")
 _store = partial(option, group="stored responses")
@@ -84,28 +86,6 @@ _output = partial(option, group="output")
 OnError: TypeAlias = Literal["stop", "skip", "count"]
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 Arguments: TypeAlias = str | Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorPolicy:
-    """What a run does about documents whose requests failed for good.
-
-    `max_failures` is the maximum number of documents that may fail, or their share where it is below 1; beyond it, the
-    run ends. None never ends it.
-    """
-
-    on_error: OnError = "stop"
-    max_failures: float | None = None
-
-    def is_exceeded(self, failed: int, documents: int) -> bool:
-        """Whether too many documents have failed.
-
-        >>> [ErrorPolicy(max_failures=limit).is_exceeded(2, 20) for limit in (None, 0, 2, 0.1, 0.05)]
-        [False, True, False, False, True]
-        """
-        if self.max_failures is None:
-            return False
-        return failed > (self.max_failures if self.max_failures >= 1 else self.max_failures * documents)
 
 
 class RunOptions(BaseModel):
@@ -127,76 +107,60 @@ class RunOptions(BaseModel):
         default=DEFAULT_MODEL,
     )
     model_args: Arguments | None = _model(
-        "e.g. pretrained=path/to/model,dtype=float32; or a JSON object", ARGUMENTS, short="-a", several=True
+        "e.g. pretrained=path/to/model,dtype=float32; or a JSON object", SEVERAL_ARGUMENTS, short="-a"
     )
     batch_size: int | str | None = _model(
         "requests per batch; auto:N is auto (default: the model's)", values.BATCH_SIZE, short="-b"
     )
     device: str | None = _model("e.g. cpu or cuda:0", TEXT, "NAME")
 
-    num_fewshot: int | None = _prompt("number of few-shot examples (default: the task's)", COUNT, short="-f")
+    num_fewshot: int | None = _prompt(
+        "number of few-shot examples (default: the task's)", COUNT, short="-f", recorded=False
+    )
     apply_chat_template: bool | str = _prompt(
-        "use the model's chat template, or the named one if it has several",
-        values.CHAT_TEMPLATE,
-        recorded=True,
-        default=False,
+        "use the model's chat template, or the named one if it has several", values.CHAT_TEMPLATE, default=False
     )
     fewshot_as_multiturn: bool | None = _prompt(
-        "few-shot examples as turns of a chat (default: yes with a chat template)", values.YES_OR_NO, recorded=True
+        "few-shot examples as turns of a chat (default: yes with a chat template)", values.YES_OR_NO
     )
-    fewshot_draws: int = _prompt(
-        "run every form with N draws of few-shot examples, each as its own form (default: 1)",
-        count(1),
-        setting=False,
-        recorded=True,
-        default=1,
+    fewshot_draws: int = _forms(
+        "run every form with N draws of few-shot examples, each as its own form (default: 1)", count(1), default=1
     )
-    thinking_budget: Sequence[int] | None = _prompt(
-        "run every form that lets the model think with each of these token budgets: 0,1024,8192",
-        values.BUDGETS,
-        setting=False,
-        recorded=True,
+    thinking_budget: Sequence[int] | None = _forms(
+        "run every form that lets the model think with each of these token budgets: 0,1024,8192", values.BUDGETS
     )
-    languages: Sequence[str] | None = _prompt(
-        "limit groups whose subsets are languages to these, and show the spread over them: de,hi,sw",
-        values.LANGUAGES,
-        setting=False,
-        recorded=True,
+    languages: Sequence[str] | None = _forms(
+        "limit groups whose subsets are languages to these, and show the spread over them: de,hi,sw", values.LANGUAGES
     )
-    protocol: str | None = _prompt(
-        "use this protocol for all tasks, such as olmes; see multiform ls protocols", TEXT, "NAME", setting=False
+    protocol: str | None = _forms(
+        "use this protocol for all tasks, such as olmes; see multiform ls protocols", TEXT, "NAME"
     )
-    choice_order: str | None = _prompt(
+    choice_order: str | None = _forms(
         "order of the choices: original, shuffle:SEED, cyclic (a form for each rotation) or all (one for each "
         "permutation, at most 24)",
         values.CHOICE_ORDER,
-        setting=False,
-        recorded=True,
     )
-    system_instruction: str | None = _prompt("system message, or text before the prompt", TEXT, "TEXT", recorded=True)
+    system_instruction: str | None = _prompt("system message, or text before the prompt", TEXT, "TEXT")
     perturbation: Arguments | None = _prompt(
         "noise in the questions, e.g. type=editor,probability=0.1,seed=42; types: editor, permute, replace, "
         "delete, uppercase",
         ARGUMENTS,
-        recorded=True,
     )
     keep_description: bool = _prompt(
-        "keep sentences about choices in descriptions, even if the format shows no choices", recorded=True
+        "keep sentences about choices in descriptions, even if the format shows no choices"
     )
     gen_kwargs: Arguments | None = _prompt(
         "generation arguments, which override the task's, e.g. max_gen_toks=64; or a JSON object",
-        ARGUMENTS,
-        several=True,
+        SEVERAL_ARGUMENTS,
+        recorded=False,
     )
-    stop_at_answer: bool = _prompt(
-        "end a completion as soon as its label is certain, as under @generate", recorded=True
-    )
-    seeds: Sequence[int | None] = _prompt(
+    stop_at_answer: bool = _prompt("end a completion as soon as its label is certain, as under @generate")
+    seeds: Sequence[int | None] = _forms(
         "one seed for all, or those of python (also of the variations of FORMAT~N), numpy, torch and the few-shot "
         "sampler; None sets no seed (default: 0,1234,1234,1234)",
         values.SEEDS,
         flag="seed",
-        setting=False,
+        recorded=False,
         default=values.DEFAULT_SEEDS,
     )
 
@@ -204,70 +168,63 @@ class RunOptions(BaseModel):
     imports: Paths | None = _field(SOURCE_OPTIONS["imports"])
     dataset_mirror: Paths | None = _field(SOURCE_OPTIONS["dataset_mirror"])
 
-    limit: float | None = _docs("the first N documents, or a fraction below 1", values.LIMIT, short="-L", setting=True)
+    limit: float | None = _docs(
+        "the first N documents, or a fraction below 1", values.LIMIT, short="-L", setting=True, recorded=False
+    )
     sample: str = _docs(
         "which documents --limit takes: first, random, or stratified[:COLUMN], which gives each value of a column "
         "(by default that of the task's clusters) its share; drawn with the first --seed (default: first)",
         values.SAMPLE,
         setting=True,
-        recorded=True,
         default="first",
     )
     samples: Mapping[str, Sequence[int]] | None = _docs(
-        "chosen documents: '{\"task\": [0, 5]}', or a file", values.SAMPLES, short="-E", setting=True
+        "chosen documents: '{\"task\": [0, 5]}', or a file", values.SAMPLES, short="-E", setting=True, recorded=False
     )
     decontamination_corpus: Sequence[str | Path] = _docs(
         "training texts (.txt, .jsonl): also show the scores without the documents that they contain",
         WORDS,
         "FILE",
-        recorded=True,
         default=(),
     )
     budget: int | None = _docs(
         "find the best and the worst form of each task within N evaluations (a document under a form)",
         count(1, example=2000),
-        recorded=True,
     )
     until_ci: float | None = _docs(
-        "evaluate each form until its 95 %% interval is no wider than plus or minus WIDTH",
-        values.HALF_WIDTH,
-        recorded=True,
+        "evaluate each form until its 95 %% interval is no wider than plus or minus WIDTH", values.HALF_WIDTH
     )
 
     ci_of: Literal["questions", "dataset"] = _docs(
         "the interval that --until_ci waits for: over all such questions, or of the score of the whole dataset, "
         "which takes fewer documents (default: questions)",
         one_of(("questions", "dataset")),
-        recorded=True,
         default="questions",
     )
 
     confirm_run_unsafe_code: bool = _consent(
-        "allow tasks that run code written by the model, and metrics whose code comes from the hub", recorded=True
+        "allow tasks that run code written by the model, and metrics whose code comes from the hub"
     )
     sandbox: str | None = _consent(
         "where that code runs: bwrap (bubblewrap), landlock, docker, docker:IMAGE, or none for no sandbox at all "
         "(default: $MULTIFORM_SANDBOX, or bwrap or landlock, whichever works)",
         ValueType(accepts=is_sandbox, expected=f"one of {', '.join(SANDBOXES)}, or docker:IMAGE", example="'bwrap'"),
         "NAME",
-        recorded=True,
     )
-    judge_model: str | None = _consent("the model that grades, if a task has a judge", TEXT, "NAME")
+    judge_model: str | None = _consent("the model that grades, if a task has a judge", TEXT, "NAME", recorded=False)
     judge_args: Arguments | None = _consent(
         "the judge's arguments, e.g. base_url=http://localhost:8000/v1,api_key_env=MY_KEY; or a JSON object",
-        ARGUMENTS,
-        several=True,
+        SEVERAL_ARGUMENTS,
+        recorded=False,
     )
     judge_labels: str | Path | None = _consent(
         "human labels of some completions, which calibrate the judge's score: a .jsonl or .csv file with doc_id "
         "and label",
         values.INPUT_FILE,
-        recorded=True,
     )
     metadata: Arguments | None = option(
         "metadata for every task, also passed to its custom_dataset; or a JSON object",
-        ARGUMENTS,
-        several=True,
+        SEVERAL_ARGUMENTS,
         setting=True,
         recorded=True,
     )
@@ -325,17 +282,15 @@ class RunOptions(BaseModel):
     write_out: bool = _output("log the first prompt of each form", short="-w")
     bootstrap_iters: int = _output("resamples of bootstrapped standard errors", COUNT, default=DEFAULT_ITERATIONS)
     wandb_args: Arguments | None = _output(
-        "track the run with Weights & Biases: arguments of its init", ARGUMENTS, several=True
+        "track the run with Weights & Biases: arguments of its init", SEVERAL_ARGUMENTS
     )
-    wandb_config_args: Arguments | None = _output("further configuration to log with it", ARGUMENTS, several=True)
-    trackio_args: Arguments | None = _output(
-        "track the run with Trackio: arguments of its init", ARGUMENTS, several=True
-    )
+    wandb_config_args: Arguments | None = _output("further configuration to log with it", SEVERAL_ARGUMENTS)
+    trackio_args: Arguments | None = _output("track the run with Trackio: arguments of its init", SEVERAL_ARGUMENTS)
     mlflow_args: Arguments | None = _output(
-        "track the run with MLflow: tracking_uri, experiment, run_name", ARGUMENTS, several=True
+        "track the run with MLflow: tracking_uri, experiment, run_name", SEVERAL_ARGUMENTS
     )
     hf_hub_log_args: Arguments | None = _output(
-        "push the results to the hub: push_results_to_hub, hub_results_org and others", ARGUMENTS, several=True
+        "push the results to the hub: push_results_to_hub, hub_results_org and others", SEVERAL_ARGUMENTS
     )
     track: Any = option("trackers: names, or objects with start, log and finish", ANYTHING, flag="")
     progress: Progress | bool | None = option("where progress is shown", ANYTHING, flag="")
@@ -362,7 +317,10 @@ class RunOptions(BaseModel):
     def settings(self) -> RunSettings:
         """The settings of the run that every form gets."""
         settings = {name: getattr(self, name) for name, option in OPTIONS.items() if option.setting}
-        settings["gen_kwargs"] = generation_arguments(self.gen_kwargs)
+        try:
+            settings["gen_kwargs"] = generation_overrides(parse_arguments(self.gen_kwargs, where="--gen_kwargs"))
+        except ConfigError as error:
+            raise error.as_kind(UsageError, "--gen_kwargs") from error
         settings["perturbation"] = parse_arguments(self.perturbation, where="perturbation") or None
         settings["metadata"] = parse_arguments(self.metadata, where="metadata")
         settings["sample_seed"] = self.seeds[0]
@@ -405,7 +363,7 @@ class RunOptions(BaseModel):
             return None
         return JudgeChoice.of(self.judge_model, self.judge_args)
 
-    @property
+    @cached_property
     def labels(self) -> Sequence[HumanLabel] | None:
         """The labels of people by which judges are calibrated."""
         from multiform.results.judging import read_labels
@@ -435,10 +393,14 @@ class RunOptions(BaseModel):
         target = HubTarget.of(arguments)
         return None if self.plan_only else Hub(target)
 
-    @property
-    def policy(self) -> ErrorPolicy:
-        """What the run does about documents whose requests failed."""
-        return ErrorPolicy(on_error=self.on_error, max_failures=self.max_failures)
+    def allows_failures(self, failed: int, documents: int) -> bool:
+        """Whether the run goes on although so many of its documents have failed.
+
+        >>> [RunOptions(tasks="quiz", max_failures=n).allows_failures(2, 20) for n in (None, 0, 2, 0.1, 0.05)]
+        [True, False, True, True, False]
+        """
+        most = self.max_failures
+        return most is None or failed <= (most if most >= 1 else most * documents)
 
     @property
     def task_list(self) -> list[Any]:
@@ -466,11 +428,3 @@ OPTIONS: Mapping[str, Option] = described_options(RunOptions)
 OPTION_DEFAULTS: Mapping[str, Any] = {
     name: field.default for name, field in RunOptions.model_fields.items() if not field.is_required()
 }
-
-
-def generation_arguments(gen_kwargs: Arguments | None) -> dict[str, Any]:
-    """The generation arguments of a run under their canonical names, checked independently of its tasks."""
-    try:
-        return generation_overrides(parse_arguments(gen_kwargs, where="--gen_kwargs"))
-    except ConfigError as error:
-        raise error.as_kind(UsageError, "--gen_kwargs") from error

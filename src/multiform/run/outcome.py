@@ -72,9 +72,15 @@ class RunResults:
 
     def __post_init__(self) -> None:
         self.journal = _open_journal(self.options, self.model, self.forms, self.documents)
-        self.tracking = _open_tracking(self.options, self.model)
+        self.tracking = None
+        if self.options.trackers:
+            from multiform.results.exchange.trackers import Tracking
+
+            self.tracking = Tracking(self.options.trackers, _config_entry(self.options, self.model))
 
     def __enter__(self) -> RunResults:
+        if self.journal is not None:
+            self.journal.begin()
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:
@@ -90,13 +96,12 @@ class RunResults:
             with interrupts_say(self._how_to_go_on):
                 raise error
 
-    @property
-    def logs(self) -> list[Callable[[Batch], None]]:
-        """What gets the batches of the run: its journal, and its trackers."""
-        logs: list[Callable[[Batch], None]] = [] if self.journal is None else [self.journal.add]
-        if (tracking := self.tracking) is not None:
-            logs.append(lambda batch: tracking.add(batch.scored, batch.documents.total(), len(batch.failed)))
-        return logs
+    def log(self, batch: Batch) -> None:
+        """Tell the journal and the trackers what was done."""
+        if self.journal is not None:
+            self.journal.add(batch)
+        if self.tracking is not None:
+            self.tracking.add(batch.scored, batch.documents.total(), len(batch.failed))
 
     def finish(self, outcome: RunOutcome) -> Results:
         """The results, written to `output_path` if there is one; those of a run that did not end well say why."""
@@ -132,16 +137,16 @@ class RunResults:
             scored = len({(name, sample.doc_id) for name, samples in outcome.scored.items() for sample in samples})
             message = f"the run has cost {dollars(self.spending.cost)}, more than max_cost allows: {scored} of "
             hint = f"{self._how_to_go_on()}, with a max_cost for what is left"
-            return IncompleteRunError(f"{message}{outcome.documents} documents are scored", hint=hint)
+            return IncompleteRunError(f"{message}{sum(self.documents.values())} documents are scored", hint=hint)
         empty = [name for name, docs in outcome.failed.items() if docs and not outcome.scored[name]]
         if outcome.state == "complete" and not empty:
             return None
         docs = [(form, doc) for form, docs in outcome.failed.items() for doc in docs]
         named = [f"{form} doc {doc.doc_id} ({doc.reason})" for form, doc in docs[:_NAMED]]
         more = f" and {len(docs) - _NAMED} more" if len(docs) > _NAMED else ""
-        message = f"{len(docs)} of {outcome.documents} documents failed: {', '.join(named)}{more}"
+        message = f"{len(docs)} of {sum(self.documents.values())} documents failed: {', '.join(named)}{more}"
         hint = self._how_to_go_on()
-        if self.options.policy.is_exceeded(len(docs), outcome.documents):
+        if not self.options.allows_failures(len(docs), sum(self.documents.values())):
             message += ", more than max_failures allows"
         elif self.options.on_error != "stop":
             message += f"; no document of {', '.join(empty)} is left to score"
@@ -154,9 +159,7 @@ class RunResults:
         if self.store is None or not self.store.working:
             return "the responses are not stored: run the same command again to start over"
         if self.options.fresh:
-            return (
-                "the responses so far are stored; the same command asks all again, and without fresh what is not stored"
-            )
+            return "the responses so far are stored; leave out fresh to ask only for the rest"
         return "the responses so far are stored; run the same command again to go on"
 
     def _write(self, results: Results) -> Results:
@@ -340,14 +343,6 @@ def form_result(
         bounds=bounds,
         control=format is not None and format.is_control,
     )
-
-
-def _open_tracking(options: RunOptions, model: Model) -> Tracking | None:
-    if not options.trackers:
-        return None
-    from multiform.results.exchange.trackers import Tracking
-
-    return Tracking(options.trackers, _config_entry(options, model))
 
 
 def _open_journal(

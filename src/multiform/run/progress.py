@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from multiform.models.model import Usage
-from multiform.requests import Request, request_size
 from multiform.statistics.estimates import Estimate
-from multiform.terminal import duration, visible
+from multiform.terminal import align, duration, visible
 
 #: The minimum width of a form's name, and the maximum width of a metric's.
 _SHORTEST_NAME = 8
@@ -74,26 +73,23 @@ class RunStatus:
     """The progress of the requests of a run: how many responses, tokens and documents so far.
 
     Progress is by tokens where the model counts them (`workload` and `usage`), which it does within a batch, too, and
-    by the length of requests elsewhere. `clock` gives seconds; they count from here, after loading and planning.
+    by the length of requests elsewhere. A run in rounds counts evaluations instead, of which it may need fewer in the
+    end. `clock` gives seconds; they count from here, after loading and planning.
     """
-
-    #: What is counted, and how the number of all is introduced.
-    unit = "requests"
-    of = "of"
 
     def __init__(
         self,
-        requests: Sequence[Request] = (),
+        unit: Literal["requests", "evaluations"] = "requests",
         *,
-        workload: Usage | None = None,
         usage: Callable[[], Usage | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.completed = 0
+        self.unit = unit
+        self.completed = self.requests = 0
         self.scores: Sequence[RunningScore] = ()
-        self._added = self._size_added = self._size_done = 0
+        self.workload: Usage | None = None
+        self._added = self._size_added = self._size_done = self._size = 0
         self._workload = Usage()
-        self.add(len(requests), sum(map(request_size, requests)), workload=workload)
         self._usage = usage
         self._before = usage() or Usage()
         self._clock = clock
@@ -113,8 +109,8 @@ class RunStatus:
             self._workload = self._workload + workload
             self.workload = self._workload.scale(1 / share)
 
-    def count(self, responses: int, size: int, documents: int = 0) -> None:
-        """Requests of this total length have their responses, and so many documents are finished."""
+    def count(self, responses: int, size: int) -> None:
+        """Requests of this total length have their responses."""
         self.completed += responses
         self._size_done += size
 
@@ -156,33 +152,9 @@ class RunStatus:
         if usage is None or workload is None:
             if not self._size_done:
                 return None
-            return TimeLeft(seconds=self.elapsed_seconds / self._size_done * (self._size - self._size_done))
+            seconds = self.elapsed_seconds / self._size_done * (self._size - self._size_done)
+            return TimeLeft(seconds=seconds, bound="about" if self.unit == "requests" else "at most")
         return _time_left(workload, usage)
-
-
-class EvaluationStatus(RunStatus):
-    """The progress of a budgeted run, in evaluations; it may need fewer of them in the end."""
-
-    unit = "evaluations"
-    of = "of at most"
-
-    def __init__(self, evaluations: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__((), clock=clock)
-        self.requests = evaluations
-
-    def count(self, responses: int, size: int, documents: int = 0) -> None:
-        self.completed += documents
-
-    @property
-    def share(self) -> float:
-        return min(1.0, self.completed / max(1, self.requests))
-
-    @property
-    def time_left(self) -> TimeLeft | None:
-        if not self.completed:
-            return None
-        remaining = max(0, self.requests - self.completed)
-        return TimeLeft(seconds=self.elapsed_seconds / self.completed * remaining, bound="at most")
 
 
 def _time_left(workload: Usage, usage: Usage) -> TimeLeft | None:
@@ -231,7 +203,8 @@ def time_words(status: RunStatus) -> str:
 
 def count_words(status: RunStatus) -> list[str]:
     """Requests (or evaluations), tokens and speed."""
-    words = [f"{status.completed:,} {status.of} {status.requests:,} {status.unit}"]
+    of = "of" if status.unit == "requests" else "of at most"
+    words = [f"{status.completed:,} {of} {status.requests:,} {status.unit}"]
     elapsed = max(status.elapsed_seconds, 1e-3)
     if status.tokens is None:
         return [*words, f"{status.completed / elapsed:,.1f} {status.unit}/s"]
@@ -268,24 +241,20 @@ def pack(words: Iterable[str], width: int, separator: str = " · ") -> Iterator[
 
 def score_lines(scores: Sequence[RunningScore], width: int) -> list[str]:
     """A line for each form: its name, the metric, the score with its interval, and the documents so far."""
-    metrics = [shorten_name(visible(score.metric), _LONGEST_METRIC) for score in scores]
-    metric_width = max(map(len, metrics), default=0)
     numbers = [
-        f"{metric.ljust(metric_width)}  {_value(score)}  {score.estimate.n:,}/{score.documents:,}"
-        for metric, score in zip(metrics, scores, strict=True)
+        [shorten_name(visible(each.metric), _LONGEST_METRIC), _value(each), f"{each.estimate.n:,}/{each.documents:,}"]
+        for each in scores
     ]
-    room = max(_SHORTEST_NAME, width - max(map(len, numbers), default=0) - 2)
+    columns = list(align(numbers))
+    room = max(_SHORTEST_NAME, width - max(map(len, columns), default=0) - 2)
     names = [shorten_name(visible(score.form), room) for score in scores]
-    name_width = max(map(len, names), default=0)
-    return [f"{name.ljust(name_width)}  {words}" for name, words in zip(names, numbers, strict=True)]
+    return list(align(list(zip(names, columns, strict=True))))
 
 
 def _value(score: RunningScore) -> str:
     estimate = score.estimate
-    value = f"{estimate.value:.4f}"
-    if estimate.low is None or estimate.high is None:
-        return value
-    return f"{value} ({estimate.low:.4f} to {estimate.high:.4f})"
+    interval = "" if estimate.low is None or estimate.high is None else f" ({estimate.low:.4f} to {estimate.high:.4f})"
+    return f"{estimate.value:.4f}{interval}"
 
 
 def shorten_name(name: str, width: int) -> str:

@@ -14,7 +14,7 @@ from multiform.models.identity import package_version
 from multiform.paths import mirror_path
 from multiform.requests import Output, Request
 from multiform.results import FormResult, Results
-from multiform.results.judging import HumanLabel, judging_entry
+from multiform.results.judging import judging_entry
 from multiform.results.provenance import described_config
 from multiform.results.read import newest_run
 from multiform.results.recorded import RecordedRun
@@ -90,33 +90,27 @@ def rescore(
 
 def _score_again(recorded: RecordedRun, options: RunOptions, changes: Mapping[str, Any]) -> Results:
     """The results with these changes of each task."""
-    labels, mirror, store = options.labels, mirror_path(options.mirror), chosen_store(options.use_cache)
+    mirror, store = mirror_path(options.mirror), chosen_store(options.use_cache)
     judging = Judging(choice=options.judge or JudgeChoice(), cache=store, caches_all=options.use_cache is not None)
     with using_sandbox(options.sandbox), judging_by(judging):
         configs, groups = _configs(recorded, options.task_list, TaskManager(options.include_path))
         changed = [(config.replace(**changes), _settings(recorded, config.form_name)) for config in configs]
         forms = [Task.from_config(config, dataset_mirror=mirror).form.under(settings) for config, settings in changed]
-        check_consent(forms, options.confirm_run_unsafe_code, options.judge, labelled=labels is not None)
-        results = [_form(form, recorded, store, labels, options.bootstrap_iters) for form in forms]
-    stops = () if changes else recorded.results.get("config", {}).get("budget", ())
-    return collect_results(
-        results,
-        groups,
-        stops,
-        run=_run(recorded, judging, results),
-        provenance=_provenance(recorded),
-        status=recorded.results.get("status", "complete"),
-    )
-
-
-def _run(recorded: RecordedRun, judging: Judging, forms: Sequence[FormResult]) -> dict[str, Any]:
-    """What the recorded run says about itself, with the judges of now."""
+        check_consent(options, forms)
+        results = [_form(form, recorded, store, options) for form in forms]
     run = dict(recorded.results.get("config", {}))
+    stops = () if changes else run.get("budget", ())
     if judging.choice:
         run["arguments"] = {**(run.get("arguments") or {}), **judging.choice.to_dict()}
     if judging.usage:
-        run["judging"] = judging_entry(judging.usage, forms, str(recorded.results.get("model_name")))
-    return run
+        run["judging"] = judging_entry(judging.usage, results, str(recorded.results.get("model_name")))
+    provenance = {key: value for key, value in recorded.results.items() if key not in _NOT_PROVENANCE} | {
+        "date_iso": datetime.now().isoformat(),
+        "multiform_version": package_version("multiform"),
+        "rescored_from": recorded.file.name,
+    }
+    status = recorded.results.get("status", "complete")
+    return collect_results(results, groups, stops, run=run, provenance=provenance, status=status)
 
 
 def _configs(recorded: RecordedRun, tasks: Sequence[str], manager: TaskManager) -> tuple[list[TaskConfig], list[Group]]:
@@ -174,11 +168,10 @@ def _settings(recorded: RecordedRun, form: str) -> RunSettings:
     )
 
 
-def _form(
-    form: Form, recorded: RecordedRun, store: Store | None, labels: Sequence[HumanLabel] | None, iterations: int
-) -> FormResult:
-    arguments = recorded.results.get("config", {}).get("model_args") or {}
-    _check_same_requests(form, recorded, arguments if isinstance(arguments, Mapping) else {})
+def _form(form: Form, recorded: RecordedRun, store: Store | None, options: RunOptions) -> FormResult:
+    stated = recorded.results.get("config", {}).get("model_args")
+    arguments = stated if isinstance(stated, Mapping) else {}
+    _check_same_requests(form, recorded, arguments)
     with_outputs: list[tuple[Sample, tuple[Any, ...]]] = []
     scored: list[ScoredSample] = []
     failed: dict[int, FailedDoc] = {}
@@ -203,10 +196,10 @@ def _form(
             sorted(failed.values(), key=lambda doc: doc.doc_id),
             template=str(recorded.results.get("model_name")),
             total_docs=recorded.results["n-samples"][form.name]["original"],
-            arguments=arguments if isinstance(arguments, Mapping) else {},
+            arguments=arguments,
             count=counted,
-            labels=labels,
-            iterations=iterations,
+            labels=options.labels,
+            iterations=options.bootstrap_iters,
         )
 
 
@@ -248,13 +241,3 @@ def _check_same_requests(form: Form, recorded: RecordedRun, arguments: Mapping[s
         message = f"'{form.name}' asks something else than in the run: {', '.join(changed)} changed"
         hint = "run the task again: stored responses are not requested again"
         raise UsageError(message, where=form.where(changed[0]) or str(recorded.file), hint=hint)
-
-
-def _provenance(recorded: RecordedRun) -> dict[str, Any]:
-    provenance = {key: value for key, value in recorded.results.items() if key not in _NOT_PROVENANCE}
-    return {
-        **provenance,
-        "date_iso": datetime.now().isoformat(),
-        "multiform_version": package_version("multiform"),
-        "rescored_from": recorded.file.name,
-    }

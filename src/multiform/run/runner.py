@@ -11,6 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from multiform.errors import ModelError, MultiformError, UsageError
 from multiform.forms import Form, Sample, ScoredSample
 from multiform.models import Model
@@ -25,7 +27,7 @@ from multiform.run.documents import Documents
 from multiform.run.executors import Executor
 from multiform.run.executors.pool import PoolExecutor
 from multiform.run.executors.ranges import RangedDocs
-from multiform.run.options import ErrorPolicy
+from multiform.run.options import RunOptions
 from multiform.run.pending import Batch, PendingSample, PendingSamples
 from multiform.run.progress import Progress
 from multiform.run.spool import ScoredSamples, load_block
@@ -50,7 +52,6 @@ class RunOutcome:
     state: Literal["complete", "stopped", "failed"]
     scored: Mapping[str, Sequence[ScoredSample]]
     failed: Mapping[str, Sequence[FailedDoc]]
-    documents: int
     #: The key `usage` of the results: requests and tokens.
     usage: Mapping[str, Any]
     signal: int | None = None
@@ -125,40 +126,42 @@ def dollars(amount: float) -> str:
     return f"${amount:.2f}" if amount >= 0.1 or amount == 0 else f"${float(f'{amount:.2g}'):.12f}".rstrip("0")
 
 
+class RunEndedError(Exception):
+    """A round was stopped or failed, which ends the run."""
+
+
 class Runner:
     """Runs samples on a model: cached responses come from the store, the others from the executor.
 
     `documents` is the number of each form's. With `fresh`, all requests are run, and the new responses replace the
-    cached ones. Once the `spending` is beyond its limit, or more documents have failed than the policy allows, no
+    cached ones. Once the `spending` is beyond its limit, or more documents have failed than the options allow, no
     request is begun. Whatever ends a run, requests in flight are finished and stored first; only a second signal does
-    not wait for them. `logs` get every batch.
+    not wait for them. `log` gets every batch.
     """
 
     def __init__(
         self,
+        options: RunOptions,
         executor: Executor,
         store: Store | None,
         forms: Sequence[Form],
         documents: Mapping[str, int],
         progress: Progress,
-        *,
-        fresh: bool = False,
-        policy: ErrorPolicy | None = None,
-        spending: Spending | None = None,
-        logs: Sequence[Callable[[Batch], None]] = (),
+        spending: Spending,
+        log: Callable[[Batch], object],
     ) -> None:
-        self.documents = documents
-        self.policy = policy or ErrorPolicy()
+        self.options = options
         self._scored = ScoredSamples(documents)
         self._failed: dict[str, list[FailedDoc]] = {form: [] for form in documents}
         self._model: Model = executor.model
-        self._executor, self._store, self._fresh = executor, store, fresh
+        self._executor, self._store = executor, store
         self._forms = {form.name: form for form in forms}
-        self._logs, self._spending = logs, spending or Spending.of(self._model)
+        self._log, self._spending = log, spending
         self.reporter = ProgressReporter(progress, self._model, self._forms, documents, self._scored)
         self._total = sum(documents.values())
         self._finished = self._failures = 0
-        self._requests = _DistinctRequests()
+        #: Hashes of the requests that were looked up: eight bytes for each.
+        self._asked, self._cached = array("q"), array("q")
         #: Samples of scorers that need all of them at once.
         self._together: dict[str, list[tuple[Sample, tuple[Output, ...]]]] = {form: [] for form in documents}
         #: Whether the model was needed, and what it and the executor had counted before.
@@ -177,16 +180,16 @@ class Runner:
         workers = self._executor
         cannot_stop = self._model.batch and self._spending.limit is not None
         if isinstance(workers, PoolExecutor) and not cannot_stop:
-            ranged = documents.give_to_workers(lambda: workers.worker_count)
+            ranged = documents.give_to_workers(lambda: workers.pool.size)
             if ranged is not None:
                 batches = chain(self._ranges(workers, ranged), batches, self._pending(ranged.returned_chunks()))
         try:
-            self._run(batches, self._total, lambda _: documents.check_ahead())
+            self._run(batches, self._total, lambda _: documents.checks.advance())
         finally:
             self.reporter.end()
 
-    def run_round(self, samples: Sequence[PendingSample]) -> Batch | None:
-        """Run some samples; returns what was done with them, or None where the run cannot go on after that."""
+    def run_round(self, samples: Sequence[PendingSample]) -> Batch:
+        """Run some samples; returns what was done with them. A RunEndedError says that the run cannot go on."""
         done = Batch()
 
         def collect(batch: Batch) -> None:
@@ -196,7 +199,7 @@ class Runner:
 
         self._run(self._pending([samples]), self._finished + len(samples), collect)
         if self._state != "complete":
-            return None
+            raise RunEndedError
         collect(Batch(scored=self._score_together()))
         return done
 
@@ -205,7 +208,7 @@ class Runner:
         pending = PendingSamples(
             self._model,
             self._executor,
-            None if self._fresh else self._store,
+            None if self.options.fresh else self._store,
             stores=self._store is not None,
             check=self._spending.check,
         )
@@ -213,7 +216,7 @@ class Runner:
 
     def _ranges(self, workers: PoolExecutor, documents: RangedDocs) -> Iterator[Batch]:
         """Have workers render and run documents."""
-        cache = None if self._fresh else self._store
+        cache = None if self.options.fresh else self._store
         for batch in workers.run_ranges(documents, cache, stores=self._store is not None):
             if batch.unreadable is not None:
                 documents.take_back(*batch.unreadable)
@@ -225,7 +228,7 @@ class Runner:
     def _run(self, batches: Iterator[Batch], expected: int, then: Callable[[Batch], None]) -> None:
         """Take batches as they come, and do something after each; in the end, `expected` documents are finished."""
         store = self._store
-        self._model.begin_run(fresh=self._fresh, flush=store.flush if store else lambda: True)
+        self._model.begin_run(fresh=self.options.fresh, flush=store.flush if store else lambda: True)
         try:
             with stoppable() as stop, nullcontext() if store is None else store.recording(self._model.identity) as rows:
                 for batch in batches:
@@ -247,7 +250,7 @@ class Runner:
         is_unfinished = self._finished < expected
         if self._error is None and is_unfinished and (stop.number is not None or self._spending.is_exceeded):
             self._state, self._signal = "stopped", stop.number
-        elif self._error or self._has_too_many_failures or (self._failures and self.policy.on_error == "stop"):
+        elif self._error or self._has_too_many_failures or (self._failures and self.options.on_error == "stop"):
             self._state = "failed"
 
     def _end(self, mistake: MultiformError) -> None:
@@ -257,7 +260,7 @@ class Runner:
 
     @property
     def _has_too_many_failures(self) -> bool:
-        return self.policy.is_exceeded(self._failures, self._total)
+        return not self.options.allows_failures(self._failures, self._total)
 
     def _take(self, batch: Batch) -> None:
         """Take what was done with samples; the display and the logs are told."""
@@ -266,7 +269,8 @@ class Runner:
         if batch.rendered:
             self._scored.write_out()
         self._finished += len(batch.finished) + len(batch.given_up)
-        self._requests.add(batch.asked, batch.cached)
+        self._asked.extend(batch.asked)
+        self._cached.extend(batch.cached)
         if batch.asked and not self._has_begun:
             self._has_begun = True
             self._usage_before = self._model.usage() or Usage()
@@ -282,20 +286,18 @@ class Runner:
         for form, block in batch.together.items():
             self._together[form] += load_block(block)
         self.reporter.report(batch, None if self._store is None else self._store.path)
-        for log in self._logs:
-            log(batch)
+        self._log(batch)
 
     def outcome(self, stops: Sequence[TaskStops] = ()) -> RunOutcome:
         """The outcome so far; scorers that need all samples at once score those of a complete run."""
         if self._state == "complete":
             self._score_together()
-        requests, cached = self._requests.count()
+        requests, cached = _count_distinct(self._asked, self._cached)
         usage = self._model.usage() if self._has_begun else None
         return RunOutcome(
             state=self._state,
             scored=self._scored.by_form(),
             failed={name: sorted(docs, key=lambda doc: doc.doc_id) for name, docs in self._failed.items() if docs},
-            documents=self._total,
             signal=self._signal,
             error=self._error,
             usage=usage_entry(
@@ -319,25 +321,10 @@ class Runner:
         return scored
 
 
-class _DistinctRequests:
-    """Counts the requests of a run, of which several chunks may have the same, in eight bytes for each."""
+def _count_distinct(missing: array[int], cached: array[int]) -> tuple[int, int]:
+    """The distinct requests of a run by their hashes, and those of them that were cached when it began.
 
-    def __init__(self) -> None:
-        self._chunks = 0
-        self._asked, self._cached = array("q"), array("q")
-
-    def add(self, missing: array[int], cached: array[int]) -> None:
-        """Add requests by their hashes."""
-        self._chunks += bool(missing or cached)
-        self._asked.extend(missing)
-        self._cached.extend(cached)
-
-    def count(self) -> tuple[int, int]:
-        """The distinct requests, and those of them that were cached when the run began."""
-        if self._chunks < 2:
-            return len(self._asked) + len(self._cached), len(self._cached)
-        import numpy as np
-
-        asked = len(np.unique(self._asked))
-        distinct = len(np.unique(self._asked + self._cached))
-        return distinct, distinct - asked
+    Several chunks may have the same requests.
+    """
+    asked, distinct = len(np.unique(missing)), len(np.unique(missing + cached))
+    return distinct, distinct - asked

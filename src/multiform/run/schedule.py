@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from math import comb
-from typing import Protocol
+from typing import TypeAlias
 
 from multiform.errors import UsageError
 from multiform.forms import Form
 from multiform.results.groups import TaskStops
-from multiform.run.documents import Documents
+from multiform.run.documents import Documents, RenderedSamples, by_task
 from multiform.run.options import RunOptions
-from multiform.run.runner import Runner
-from multiform.run.sequential import FormSet, RunEndedError, SequentialEvaluation
+from multiform.run.runner import RunEndedError, Runner
+from multiform.run.sequential import FormSet, SequentialEvaluation
 from multiform.scoring.aggregations import item_kind
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.design import FLIP_RATE, POWER, Detectable, detectable_difference
@@ -30,65 +30,49 @@ from multiform.tasks.group import Group
 logger = logging.getLogger("multiform")
 
 
-class Schedule(Protocol):
-    """Which documents of its forms a run evaluates, and when."""
-
-    def run(self, runner: Runner, documents: Documents) -> Sequence[TaskStops]:
-        """Run documents; returns where and why forms were stopped before their last one."""
+#: Has a runner evaluate documents; returns where and why forms were stopped before their last one.
+Schedule: TypeAlias = Callable[[Runner, Documents], Sequence[TaskStops]]
 
 
 def make_schedule(options: RunOptions, forms: Sequence[Form], groups: Sequence[Group]) -> Schedule:
     """The schedule of a run, checked before a model is loaded."""
     if not options.stops_early:
-        return AllDocuments()
+        return run_all
     sets = form_sets(forms, groups)
     _check_budget(sets, options.budget)
-    return EarlyStopping(options, sets)
+    return partial(run_in_rounds, sets)
 
 
-class AllDocuments:
-    """All documents of all forms, in their order."""
-
-    def run(self, runner: Runner, documents: Documents) -> Sequence[TaskStops]:
-        runner.run_all(documents)
-        return ()
+def run_all(runner: Runner, documents: Documents) -> Sequence[TaskStops]:
+    """Evaluate all documents of all forms, in their order."""
+    runner.run_all(documents)
+    return ()
 
 
-@dataclass(frozen=True, slots=True)
-class EarlyStopping:
-    """Documents in random order, in rounds, and of each form as many as the budget or the interval needs."""
-
-    options: RunOptions
-    form_sets: Sequence[FormSet]
-
-    def run(self, runner: Runner, documents: Documents) -> Sequence[TaskStops]:
-        samples = documents.render_all()
-        budget, half_width = self.options.budget, self.options.until_ci
-        seed, counts_failed = self.options.seeds[0], self.options.on_error == "count"
-        evaluations = [
-            SequentialEvaluation(each, samples, runner=runner, seed=seed, counts_failed=counts_failed)
-            for each in self.form_sets
-        ]
-        most = sum(evaluation.max_evaluations for evaluation in evaluations)
-        stops: list[TaskStops] = []
-        remaining = budget or 0
-        runner.reporter.begin_rounds(most if budget is None else min(most, budget))
-        try:
-            for number, evaluation in enumerate(evaluations):
-                if half_width is not None:
-                    stops.append(evaluation.until(half_width, of_dataset=self.options.ci_of == "dataset"))
-                else:
-                    stops.append(evaluation.search(remaining // (len(evaluations) - number)))
-                    remaining -= evaluation.evaluations
-        except RunEndedError:
-            pass
-        finally:
-            runner.reporter.end()
-        return stops
+def run_in_rounds(sets: Sequence[FormSet], runner: Runner, documents: Documents) -> Sequence[TaskStops]:
+    """Evaluate documents in random order, in rounds, and of each form as many as the budget or the interval needs."""
+    samples, options = RenderedSamples(documents.chunks()), runner.options
+    evaluations = [SequentialEvaluation(each, samples, runner) for each in sets]
+    most = sum(len(evaluation.names) * evaluation.documents for evaluation in evaluations)
+    stops: list[TaskStops] = []
+    remaining = most if options.budget is None else options.budget
+    runner.reporter.begin_rounds(min(most, remaining))
+    try:
+        for number, evaluation in enumerate(evaluations):
+            if options.until_ci is not None:
+                stops.append(evaluation.until(options.until_ci, of_dataset=options.ci_of == "dataset"))
+            else:
+                stops.append(evaluation.search(remaining // (len(evaluations) - number)))
+                remaining -= evaluation.evaluations
+    except RunEndedError:
+        pass
+    finally:
+        runner.reporter.end()
+    return stops
 
 
 def _check_budget(form_sets: Sequence[FormSet], budget: int | None) -> None:
-    """Refuse a budget too small for its forms, and metrics of which less is better, before a model is loaded."""
+    """Refuse a budget too small for its forms, and metrics that are no means or of which less is better."""
     for form_set in form_sets:
         if budget is not None and budget // len(form_sets) < len(form_set.forms):
             message = (
@@ -106,17 +90,11 @@ def _check_budget(form_sets: Sequence[FormSet], budget: int | None) -> None:
                 message = f"lower is better in the first metric of '{form.name}' ({metric})"
                 hint = "leave the form out, and name others instead of @all"
                 raise UsageError(message, where="--budget or --until_ci", hint=hint)
-            _check_means(form)
-
-
-def _check_means(form: Form) -> None:
-    """Refuse a first metric that is not a mean over documents, such as BLEU or perplexity."""
-    first = next(iter(form.scorer.metrics), None)
-    if first is not None and item_kind(first.aggregation) == "pair":
-        message = f"the first metric of '{form.name}' ({first.name}) is not a mean over documents"
-        raise UsageError(
-            message, where="--budget or --until_ci", hint="leave the form out, or name a metric like acc first"
-        )
+            first = next(iter(form.scorer.metrics), None)
+            if first is not None and item_kind(first.aggregation) == "pair":  # such as BLEU or perplexity
+                message = f"the first metric of '{form.name}' ({first.name}) is not a mean over documents"
+                hint = "leave the form out, or name a metric like acc first"
+                raise UsageError(message, where="--budget or --until_ci", hint=hint)
 
 
 def form_sets(tasks: Sequence[Form], groups: Sequence[Group]) -> list[FormSet]:
@@ -126,7 +104,7 @@ def form_sets(tasks: Sequence[Form], groups: Sequence[Group]) -> list[FormSet]:
     for group in groups:
         for scored in _scored_groups(group):
             by_path.setdefault(scored.path, []).append(scored)
-    pooled = []
+    sets = []
     for same_path in by_path.values():
         form_set = _pool(same_path, remaining)
         if form_set is None:
@@ -134,13 +112,12 @@ def form_sets(tasks: Sequence[Form], groups: Sequence[Group]) -> list[FormSet]:
                 "%s: the forms of its tasks cannot be pooled, so each task stops by itself", same_path[0].path
             )
         else:
-            pooled.append(form_set)
+            sets.append(form_set)
             for task in form_set.tasks():
                 del remaining[task.name]
-    alone: dict[str, dict[str, Mapping[str, Form]]] = {}
-    for task in remaining.values():
-        alone.setdefault(task.task_name, {})[task.name] = {task.task_name: task}
-    return [*pooled, *(FormSet(name=name, forms=forms) for name, forms in alone.items())]
+    for forms in by_task(list(remaining.values())):
+        sets.append(FormSet(name=forms[0].task_name, forms={form.name: {form.task_name: form} for form in forms}))
+    return sets
 
 
 def _scored_groups(group: Group) -> Iterator[Group]:
@@ -189,11 +166,8 @@ def detectable_differences(forms: Sequence[Form], documents: Mapping[str, int]) 
     `documents` has the number of documents of each form. If tasks differ in it, the smallest and the largest task are
     named.
     """
-    comparable: dict[str, list[Form]] = {}
-    for form in forms:
-        if next(iter(form.higher_is_better), None) in RIGHT_OR_WRONG and form.name in documents:
-            comparable.setdefault(form.task_name, []).append(form)
-    multi_form = [task for task in comparable.values() if _pairs(task)]
+    comparable = [form for form in forms if next(iter(form.higher_is_better), None) in RIGHT_OR_WRONG]
+    multi_form = [task for task in by_task([form for form in comparable if form.name in documents]) if _pairs(task)]
     if not multi_form:
         return None
     smallest = [

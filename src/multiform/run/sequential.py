@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -55,35 +55,32 @@ class FormSet:
             yield from subjects.values()
 
 
-class RunEndedError(Exception):
-    """A round was stopped or failed, which ends the run."""
-
-
 class SequentialEvaluation:
     """The forms of one set, evaluated on more and more of its documents.
 
     Documents come in random order, those of a cluster together.
     """
 
-    def __init__(
-        self, form_set: FormSet, rendered: RenderedSamples, *, runner: Runner, seed: int | None, counts_failed: bool
-    ) -> None:
-        self.form_set, self._runner, self._counts_failed = form_set, runner, counts_failed
+    def __init__(self, form_set: FormSet, rendered: RenderedSamples, runner: Runner) -> None:
+        self.form_set, self._runner = form_set, runner
         self.names = list(form_set.forms)
         self._rendered = rendered
-        #: The first document of each cluster.
-        self._heads: dict[tuple[str, str], _Document] = {}
         shared = set.intersection(
             *(
                 {(subject, doc_id) for subject, task in subjects.items() for doc_id in rendered.doc_ids(task.name)}
                 for subjects in form_set.forms.values()
             )
         )
+        #: The first document of each one's cluster: itself, where documents are independent.
+        self._head: dict[_Document, _Document] = {}
+        first_docs: dict[tuple[str, Any], _Document] = {}
         clusters: dict[_Document, list[_Document]] = {}
-        for doc in sorted(shared):
-            clusters.setdefault(self._cluster(doc), []).append(doc)
+        for subject, doc_id in sorted(shared):
+            cluster = rendered.cluster(form_set.forms[self.names[0]][subject].name, doc_id)
+            head = self._head[subject, doc_id] = first_docs.setdefault((subject, cluster), (subject, doc_id))
+            clusters.setdefault(head, []).append((subject, doc_id))
         heads = {subject: [doc_id for s, doc_id in clusters if s == subject] for subject in form_set.subjects}
-        order = document_order(heads, equal_subjects=form_set.equal_subjects, seed=seed)
+        order = document_order(heads, equal_subjects=form_set.equal_subjects, seed=runner.options.seeds[0])
         #: The documents that every form has, a list for each cluster, in random order.
         self.units = [clusters[head] for head in order]
         self._sizes = Counter(subject for subject, _ in shared)
@@ -93,14 +90,7 @@ class SequentialEvaluation:
         self._scores: dict[str, dict[_Document, float]] = {name: {} for name in self.names}
         self._units_evaluated = 0
         self._metric = "no metric"
-
-    def _cluster(self, doc: _Document) -> _Document:
-        """The first document of the cluster that a document belongs to: itself, where documents are independent."""
-        subject, doc_id = doc
-        form = self.form_set.forms[self.names[0]][subject]
-        if form.cluster is None:
-            return doc
-        return self._heads.setdefault((subject, self._rendered.cluster(form.name, doc_id)), doc)
+        self._rule: Literal["budget", "until_ci"] = "budget"
 
     @property
     def documents(self) -> int:
@@ -110,11 +100,6 @@ class SequentialEvaluation:
     @property
     def evaluations(self) -> int:
         return sum(map(len, self._scores.values()))
-
-    @property
-    def max_evaluations(self) -> int:
-        """The maximum number of evaluations."""
-        return len(self.names) * self.documents
 
     def search(self, budget: int) -> TaskStops:
         """Find the best and the worst form within a budget of evaluations."""
@@ -144,13 +129,14 @@ class SequentialEvaluation:
 
         With `of_dataset`, that is the interval of what all documents of the dataset would score, which is narrower.
         """
-        position = 0
+        self._rule, position = "until_ci", 0
         while position < len(self.units):
             unfinished = [name for name in self.names if self._width(name, of_dataset=of_dataset) > half_width]
             if not unfinished:
                 break
-            chunk = self._chunk(position, _ROUND if position else _PILOT)
-            self._evaluate(self.units[position : position + chunk], unfinished, bounded=False)
+            sizes = accumulate(map(len, self.units[position:]))
+            chunk = sum(size < (_ROUND if position else _PILOT) for size in sizes) + 1
+            self._evaluate(self.units[position : position + chunk], unfinished)
             position += chunk
         reasons = {}
         for name in self.names:
@@ -162,17 +148,12 @@ class SequentialEvaluation:
             f"Each interval is a {STOPPED_LEVEL:.0%} one, so that it holds with probability {1 - DELTA:g} "
             "although the run stopped because of its width."
         )
-        return self._stops(reasons, guarantee, rule="until_ci")
-
-    def _chunk(self, position: int, documents: int) -> int:
-        """How many of the next clusters have this number of documents."""
-        sizes = accumulate(map(len, self.units[position:]))
-        return sum(size < documents for size in sizes) + 1
+        return self._stops(reasons, guarantee)
 
     def _width(self, name: str, *, of_dataset: bool = False) -> float:
         """Half the interval of a form so far; infinite before there are enough documents to tell."""
         scores = self._scores[name]
-        clusters = [self._cluster(doc) for doc in scores]
+        clusters = [self._head[doc] for doc in scores]
         if len(scores) < _PILOT or len(set(clusters)) < _FEWEST_CLUSTERS:
             return math.inf
         table = document_scores(list(scores.values()), clusters)
@@ -194,7 +175,7 @@ class SequentialEvaluation:
         """What a score of a cluster, which is a share of the largest one, is of a mean over documents."""
         return self._largest * len(self.units) / self.documents if self.units else 1.0
 
-    def _evaluate(self, units: Sequence[Sequence[_Document]], names: Sequence[str], *, bounded: bool = True) -> Array:
+    def _evaluate(self, units: Sequence[Sequence[_Document]], names: Sequence[str]) -> Array:
         """A row of scores for each cluster of which all forms have scores, a column for each form.
 
         The score of a cluster is the sum of its documents' over the size of the largest cluster.
@@ -207,28 +188,26 @@ class SequentialEvaluation:
             for name in names
         ]
         done = self._runner.run_round(entries)
-        if done is None:
-            raise RunEndedError
         self._units_evaluated += len(units)
-        columns = [self._column(name, done, bounded=bounded) for name in names]
+        columns = [self._column(name, done) for name in names]
         complete = [[doc for doc in unit if all(doc in column for column in columns)] for unit in units]
         rows = [[sum(column[doc] for doc in unit) / self._largest for column in columns] for unit in complete if unit]
         for name, column in zip(names, columns, strict=True):
             self._scores[name] |= column
-        if bounded:
+        if self._rule == "budget":
             for name, values in zip(names, zip(*rows, strict=True), strict=False):
                 self._means[name] = self._means[name].after(values)
         self._show()
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
 
-    def _column(self, name: str, done: Batch, *, bounded: bool) -> dict[_Document, float]:
+    def _column(self, name: str, done: Batch) -> dict[_Document, float]:
         """The scores of a form on the documents of a round."""
         column: dict[_Document, float] = {}
         for subject, task in self.form_set.forms[name].items():
             first = task.scoring.scorers[0].name
             scored = [sample for sample in done.scored.get(task.name, ()) if sample.scorer == first]
-            column |= {(subject, s.doc_id): self._value(task.name, s, bounded=bounded) for s in scored}
-            if self._counts_failed:
+            column |= {(subject, s.doc_id): self._value(task.name, s) for s in scored}
+            if self._runner.options.on_error == "count":
                 column |= {(subject, document.doc_id): 0.0 for form, document in done.failed if form == task.name}
         return column
 
@@ -236,29 +215,21 @@ class SequentialEvaluation:
         """The intervals so far, for the display of the run."""
         status = self._runner.reporter.status
         assert status is not None
-        before = [score for score in status.scores if score.form not in self._means]
-        status.scores = [
-            *before,
-            *(
-                RunningScore(
-                    form=name,
-                    metric=self._metric,
-                    estimate=mean_estimate(list(scores.values())),
-                    documents=self.documents,
-                )
-                for name, scores in self._scores.items()
-                if scores
-            ),
-        ]
+        shown = {score.form: score for score in status.scores}
+        for name, scores in self._scores.items():
+            if scores:
+                estimate = mean_estimate(list(scores.values()))
+                shown[name] = RunningScore(form=name, metric=self._metric, estimate=estimate, documents=self.documents)
+        status.scores = list(shown.values())
 
-    def _value(self, name: str, sample: ScoredSample, *, bounded: bool) -> float:
+    def _value(self, name: str, sample: ScoredSample) -> float:
         metric = self.form_set.metric if self.form_set.metric in sample.values else next(iter(sample.values), "")
         value = sample.values.get(metric or "")
-        if not isinstance(value, int | float) or (bounded and not 0 <= value <= 1):
-            needed = "between 0 and 1" if bounded else "a number"
+        is_bounded = self._rule == "budget"
+        if not isinstance(value, int | float) or (is_bounded and not 0 <= value <= 1):
+            needed = "between 0 and 1" if is_bounded else "a number"
             message = f"'{name}' scores {excerpt(value, 40)} by {metric or 'no metric'}, which is not {needed}"
-            flag = "--budget" if bounded else "--until_ci"
-            raise UsageError(message, where=flag, hint="leave the form out, or name a metric like acc")
+            raise UsageError(message, where=f"--{self._rule}", hint="leave the form out, or name a metric like acc")
         self._metric = metric or self._metric
         return float(value)
 
@@ -271,47 +242,37 @@ class SequentialEvaluation:
             last = "the budget is spent"
         candidates, most = {*search.best, *search.worst}, search.counts.max()
 
-        def reason(index: int) -> str:
+        reasons = {}
+        for index, name in enumerate(self.names):
             if index not in candidates:
-                return "it is neither the best nor the worst form"
-            if search.counts[index] < most and search.undecided_forms:
-                return "others looked better and others worse in an earlier round"
-            return last
-
-        return {name: reason(index) for index, name in enumerate(self.names)}
+                reasons[name] = "it is neither the best nor the worst form"
+            elif search.counts[index] < most and search.undecided_forms:
+                reasons[name] = "others looked better and others worse in an earlier round"
+            else:
+                reasons[name] = last
+        return reasons
 
     def _stops(
-        self,
-        reasons: Mapping[str, str],
-        guarantee: str,
-        *,
-        best: Sequence[int] = (),
-        worst: Sequence[int] = (),
-        rule: Literal["budget", "until_ci"] = "budget",
+        self, reasons: Mapping[str, str], guarantee: str, best: Sequence[int] = (), worst: Sequence[int] = ()
     ) -> TaskStops:
         members = {
-            task.name: self._stop(name, f"as {name}: {reasons[name]}", subject)
+            task.name: FormStop(evaluated=number, documents=self._sizes[subject], why=f"as {name}: {reasons[name]}")
             for name, subjects in self.form_set.forms.items()
             for subject, task in subjects.items()
-            if len(self.form_set.subjects) > 1 and any(doc[0] == subject for doc in self._scores[name])
+            if len(subjects) > 1 and (number := sum(doc[0] == subject for doc in self._scores[name]))
         }
+        forms = {}
+        for name, why in reasons.items():
+            mean, evaluated = self._means[name], len(self._scores[name])
+            low, high = (min(1.0, b * self._scale) for b in (mean.low, mean.high)) if mean.n else (None, None)
+            forms[name] = FormStop(evaluated=evaluated, documents=self.documents, why=why, low=low, high=high)
         return TaskStops(
             task=self.form_set.name,
             metric=self._metric,
-            rule=rule,
-            forms={name: self._stop(name, why) for name, why in reasons.items()},
+            rule=self._rule,
+            forms=forms,
             guarantee=guarantee,
             best=tuple(self.names[index] for index in best),
             worst=tuple(self.names[index] for index in worst),
             members=members,
         )
-
-    def _stop(self, name: str, why: str, subject: str | None = None) -> FormStop:
-        """Where a form, or its part in a subject, stopped."""
-        if subject is not None:
-            evaluated = sum(doc[0] == subject for doc in self._scores[name])
-            return FormStop(evaluated=evaluated, documents=self._sizes[subject], why=why)
-        mean = self._means[name]
-        bounds = (min(1.0, bound * self._scale) for bound in (mean.low, mean.high))
-        low, high = bounds if mean.n else (None, None)
-        return FormStop(evaluated=len(self._scores[name]), documents=self.documents, why=why, low=low, high=high)

@@ -46,11 +46,12 @@ def load_forms(options: RunOptions) -> tuple[list[Form], list[Group]]:
     tasks_given = [item.form for item in items if isinstance(item, Task)]
     trees = [_nodes(item, manager) for item in items if not isinstance(item, Task)]
     named = [node for tree in trees for node in tree]
-    if tasks_given and (design.choice_order not in (None, "original") or design.fewshot_draws > 1):
+    multiplies = design.choice_order not in (None, "original") or design.fewshot_draws > 1 or design.thinking_budgets
+    if tasks_given and multiplies:
         message = f"the forms of '{tasks_given[0].name}', which is given as an object, cannot be multiplied"
-        hint = "give the task by its name or configuration, or leave choice_order and fewshot_draws out"
+        hint = "give the task by its name or configuration, or leave choice_order, fewshot_draws, thinking_budget out"
         raise UsageError(message, where="tasks", hint=hint)
-    _check_languages(named, design.languages)
+    _check_languages([*named, *(form.config for form in tasks_given)], design.languages)
     nodes = multiply(named, design, settings, mirror)
     if len(nodes) > 1 or any(isinstance(node, Group) for node in nodes):
         nodes = distinct(nodes)
@@ -58,14 +59,12 @@ def load_forms(options: RunOptions) -> tuple[list[Form], list[Group]]:
     for form in tasks_given:
         if forms.setdefault(form.name, form).config != form.config:
             raise _two_tasks(form.name)
-    configs = {name: form.config for name, form in forms.items()}  # a group may be given beside its tasks
     for config in (config for node in nodes for config in node.tasks()):
         name = config.form_name
-        first = configs.setdefault(name, config)
-        if first is not config and not same_task(first, config):
-            raise _two_tasks(name)
         if name not in forms:
             forms[name] = Task.from_config(config, dataset_mirror=mirror).form
+        elif not same_task(forms[name].config, config):  # a group may be given beside its tasks
+            raise _two_tasks(name)
     if not forms:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
     forms_of_run = [form.under(settings) for form in forms.values()]

@@ -1,13 +1,14 @@
 """Samples of a run on disk: `Spool`, a list of objects in blocks of a file, and `ScoredSamples` of each form.
 
 They are in memory as long as they are small. Beyond that, what statistics need of every document (its scores,
-prediction and flags) stays in memory, in arrays; the rest, such as its prompt and the model's responses, is read back
+prediction and flags) stays in memory, compressed; the rest, such as its prompt and the model's responses, is read back
 from a file when somebody looks at it.
 """
 
 from __future__ import annotations
 
 import errno
+import io
 import logging
 import os
 import pickle
@@ -16,14 +17,14 @@ import weakref
 import zlib
 from array import array
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import attrgetter
-from typing import IO, Any, Generic, TypeAlias, TypeVar, overload
+from typing import IO, Any, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
 from multiform.forms import Sample, ScoredSample
-from multiform.requests import Completion, Output
+from multiform.requests import Completion, Ending, Output
 
 logger = logging.getLogger("multiform")
 
@@ -68,11 +69,12 @@ def load_block(block: Block) -> list[Any]:
 
 
 class SpoolFile:
-    """A file without a name, which ends with the process; the blocks that were read last stay in memory."""
+    """Blocks in a file without a name, which ends with the process; those that were read last stay loaded."""
 
-    def __init__(self) -> None:
-        self._file: IO[bytes] | None = None
-        self._read: OrderedDict[int, list[Any]] = OrderedDict()
+    def __init__(self, file: IO[bytes] | None = None, *, most_loaded: int = _BLOCKS_READ) -> None:
+        self._file = file
+        #: The objects of the block at a place.
+        self.read_block = lru_cache(most_loaded)(self._read_block)
 
     def write(self, data: bytes) -> tuple[int, int] | None:
         """The place and size of the data in the file; None where the disk has no room."""
@@ -89,17 +91,10 @@ class SpoolFile:
             return None
         return place, len(data)
 
-    def read_block(self, place: int, size: int) -> list[Any]:
-        """The objects of the block at a place."""
-        if place in self._read:
-            self._read.move_to_end(place)
-            return self._read[place]
+    def _read_block(self, place: int, size: int) -> list[Any]:
         assert self._file is not None
         self._file.seek(place)
-        block = self._read[place] = load_block(self._file.read(size))
-        if len(self._read) > _BLOCKS_READ:
-            self._read.popitem(last=False)
-        return block
+        return load_block(self._file.read(size))
 
 
 class Spool(Generic[T]):
@@ -115,11 +110,11 @@ class Spool(Generic[T]):
     def __len__(self) -> int:
         return self._length
 
-    def extend(self, items: Sequence[T]) -> None:
-        """Add objects."""
+    def extend(self, items: Sequence[T], *, in_memory: bool = False) -> None:
+        """Add objects, which stay as they are if they are to be in memory."""
         for start in range(0, len(items), BLOCK):
-            part = items[start : start + BLOCK]
-            self.add_block(pack_block(part), len(part))
+            part = list(items[start : start + BLOCK])
+            self.add_block(part if in_memory else pack_block(part), len(part))
 
     def add_block(self, block: Block, number: int) -> None:
         """Add a block of so many objects, which `pack_block` has made, maybe in another process."""
@@ -135,152 +130,48 @@ class Spool(Generic[T]):
         return block[index - self._starts[number]]
 
 
-class PackedColumn:
-    """Values of one kind in few bytes each, as far as they are numbers; they come back as they were.
+class Scores(NamedTuple):
+    """What statistics need of a scored sample beside its document."""
 
-    >>> column = PackedColumn()
-    >>> for row, value in enumerate((1.0, 0.5, True)):
-    ...     column.put_value(row, value)
-    >>> [column[index] for index in range(3)]
-    [1.0, 0.5, True]
-    """
+    scorer: str
+    values: Mapping[str, Any]
+    prediction: Any
+    context_truncated: bool
+    endings: frozenset[Ending]
+    tied_choices: tuple[int, ...]
 
-    _CODES: Mapping[type, str] = {float: "d", int: "q", bool: "b"}
-
-    def __init__(self) -> None:
-        self._kind: type | None = None
-        self._values: Any = []
-
-    def put_value(self, row: int, value: Any) -> None:
-        """Append the value of a row; rows before it that have none get a value that nobody reads."""
-        kind = type(value)
-        if not self._values and kind in self._CODES:
-            self._kind, self._values = kind, array(self._CODES[kind])
-        self._pad(row)
-        if self._kind not in (None, kind) or (kind is int and abs(value) >= 2**63):
-            self._values, self._kind = list(self), None
-        self._values.append(value)
-
-    def append_column(self, row: int, other: PackedColumn) -> None:
-        """Append all values of another column, from a row on."""
-        if not self._values:
-            self._kind, self._values = other._kind, other._values[:0]
-        self._pad(row)
-        if self._kind is other._kind:
-            self._values.extend(other._values)
-        else:
-            for index, value in enumerate(other):
-                self.put_value(row + index, value)
-
-    def _pad(self, rows: int) -> None:
-        if len(self._values) < rows:
-            filler = None if self._kind is None else self._kind()
-            self._values.extend([filler] * (rows - len(self._values)))
-
-    def __iter__(self) -> Iterator[Any]:
-        return map(bool, self._values) if self._kind is bool else iter(self._values)
-
-    def __getitem__(self, index: int) -> Any:
-        value = self._values[index]
-        return bool(value) if self._kind is bool else value
-
-
-class SampleColumns:
-    """What statistics need of scored samples, in arrays: those of a form, or of a block that comes from a worker."""
-
-    def __init__(self) -> None:
-        self.doc_ids = array("q")
-        #: The scorers with the names of their metrics, and that of each sample.
-        self._scorers: list[tuple[str, tuple[str, ...]]] = []
-        self._scorer_of = array("H")
-        #: The values of each sample, in the order of its scorer's metrics, and its prediction.
-        self._values: list[PackedColumn] = []
-        self._predictions = PackedColumn()
-        #: Whether the context was cut off, how completions ended, and tied choices, of the few samples that have these.
-        self._flags: dict[int, tuple[bool, frozenset[Any], tuple[int, ...]]] = {}
-
-    def __len__(self) -> int:
-        return len(self.doc_ids)
-
-    def append(self, sample: ScoredSample) -> None:
-        row = len(self)
-        self.doc_ids.append(sample.doc_id)
-        self._scorer_of.append(self._scorer_number(sample.scorer, tuple(sample.values)))
-        self._add_columns(len(sample.values))
-        for column, value in zip(self._values, sample.values.values(), strict=False):
-            column.put_value(row, value)
-        self._predictions.put_value(row, sample.prediction)
+    @classmethod
+    def of(cls, sample: ScoredSample) -> Scores:
         flags = sample.context_truncated, sample.endings, sample.tied_choices
-        if any(flags):
-            self._flags[row] = flags
-
-    def extend(self, other: SampleColumns) -> None:
-        """Append the samples of other columns."""
-        first = len(self)
-        numbers = [self._scorer_number(*key) for key in other._scorers]
-        same = numbers == list(range(len(numbers)))
-        self.doc_ids.extend(other.doc_ids)
-        self._scorer_of.extend(other._scorer_of if same else [numbers[scorer] for scorer in other._scorer_of])
-        self._add_columns(len(other._values))
-        for column, values in zip(self._values, other._values, strict=False):
-            column.append_column(first, values)
-        self._predictions.append_column(first, other._predictions)
-        self._flags.update((first + row, flags) for row, flags in other._flags.items())
-
-    def _scorer_number(self, name: str, metrics: tuple[str, ...]) -> int:
-        if (name, metrics) not in self._scorers:
-            self._scorers.append((name, metrics))
-        return self._scorers.index((name, metrics))
-
-    def _add_columns(self, number: int) -> None:
-        self._values += [PackedColumn() for _ in range(number - len(self._values))]
-
-    def first_values(self) -> tuple[str, Sequence[Any]]:
-        """The first metric of the first scorer, and its values."""
-        metrics = self._scorers[0][1]
-        values = zip(self._scorer_of, self._values[0], strict=False) if metrics else ()
-        return (metrics or ("",))[0], [value for scorer, value in values if scorer == 0]
-
-    def values(self, row: int) -> dict[str, Any]:
-        metrics = self._scorers[self._scorer_of[row]][1]
-        return {name: column[row] for name, column in zip(metrics, self._values, strict=False)}
-
-    def scorer(self, row: int) -> str:
-        return self._scorers[self._scorer_of[row]][0]
-
-    def prediction(self, row: int) -> Any:
-        return self._predictions[row]
-
-    def flags(self, row: int) -> tuple[bool, frozenset[Any], tuple[int, ...]]:
-        """Whether the context was cut off, how completions ended, and tied choices."""
-        return self._flags.get(row, (False, frozenset(), ()))
+        return cls(sample.scorer, dict(sample.values), sample.prediction, *flags)
 
 
 @dataclass(frozen=True, slots=True)
 class SampleBlock:
-    """Scored samples of a form: their columns, and all of them as a block."""
+    """Scored samples of a form as two blocks: a small one of what statistics need, and the samples themselves."""
 
-    columns: SampleColumns
-    block: Block
+    doc_ids: array[int]
+    scores: Block
+    samples: Block
 
     @classmethod
     def of(cls, samples: Sequence[ScoredSample], *, compress: bool = False) -> SampleBlock:
-        columns = SampleColumns()
-        for sample in samples:
-            columns.append(sample)
-        return cls(columns, pack_block(samples, compress=compress))
+        doc_ids = array("q", [sample.doc_id for sample in samples])
+        scores = pack_block([Scores.of(sample) for sample in samples], compress=True)
+        return cls(doc_ids, scores, pack_block(samples, compress=compress))
 
     def __iter__(self) -> Iterator[ScoredSample]:
-        return iter(load_block(self.block))
+        return iter(load_block(self.samples))
 
 
 class SpooledSamples(Sequence[ScoredSample]):
     """The scored samples of a form on disk, by document; what statistics need of them is in memory."""
 
     def __init__(self, file: SpoolFile | None = None) -> None:
-        self._spool: Spool[ScoredSample] = Spool(file)
+        self.doc_ids = array("q")
+        self.scores: Spool[Scores] = Spool(SpoolFile(io.BytesIO(), most_loaded=2))
+        self.samples: Spool[ScoredSample] = Spool(file)
         self._order: Sequence[int] | None = None
-        self.columns = SampleColumns()
 
     def extend(self, samples: Sequence[ScoredSample]) -> None:
         """Add samples of the form."""
@@ -290,11 +181,12 @@ class SpooledSamples(Sequence[ScoredSample]):
     def add_block(self, block: SampleBlock) -> None:
         """Add samples of the form, which a worker may have scored."""
         self._order = None
-        self._spool.add_block(block.block, len(block.columns))
-        self.columns.extend(block.columns)
+        self.doc_ids.extend(block.doc_ids)
+        self.scores.add_block(block.scores, len(block.doc_ids))
+        self.samples.add_block(block.samples, len(block.doc_ids))
 
     def __len__(self) -> int:
-        return len(self.columns)
+        return len(self.doc_ids)
 
     @overload
     def __getitem__(self, index: int) -> ScoredSample: ...
@@ -304,7 +196,7 @@ class SpooledSamples(Sequence[ScoredSample]):
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
         if self._order is None:
-            self._order = array("L", sorted(range(len(self)), key=self.columns.doc_ids.__getitem__))
+            self._order = array("L", sorted(range(len(self)), key=self.doc_ids.__getitem__))
         return _SpooledSample(self, self._order[index])
 
     def __eq__(self, other: object) -> bool:
@@ -316,10 +208,6 @@ class SpooledSamples(Sequence[ScoredSample]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, ([_whole(sample) for sample in self],)
-
-    def load(self, row: int) -> ScoredSample:
-        """The whole sample, from the file."""
-        return self._spool[row]
 
 
 class _SpooledSample(ScoredSample):
@@ -337,18 +225,14 @@ class _SpooledSample(ScoredSample):
         object.__setattr__(self, "_home", home)
         object.__setattr__(self, "_row", row)
 
-    doc_id = property(lambda self: self._home.columns.doc_ids[self._row])
-    scorer = property(lambda self: self._home.columns.scorer(self._row))
-    values = property(lambda self: self._home.columns.values(self._row))
-    prediction = property(lambda self: self._home.columns.prediction(self._row))
-    context_truncated = property(lambda self: self._home.columns.flags(self._row)[0])
-    endings = property(lambda self: self._home.columns.flags(self._row)[1])
-    tied_choices = property(lambda self: self._home.columns.flags(self._row)[2])
-    sample = property(lambda self: self._home.load(self._row).sample)
-    outputs = property(lambda self: self._home.load(self._row).outputs)
-    filtered = property(lambda self: self._home.load(self._row).filtered)
-    steps = property(lambda self: self._home.load(self._row).steps)
-    failure = property(lambda self: self._home.load(self._row).failure)
+    doc_id = property(lambda self: self._home.doc_ids[self._row])
+    context_truncated = property(lambda self: self._home.scores[self._row].context_truncated)
+    endings = property(lambda self: self._home.scores[self._row].endings)
+    tied_choices = property(lambda self: self._home.scores[self._row].tied_choices)
+
+    def __getattr__(self, name: str) -> Any:
+        """A field of the sample: in memory where statistics need it, and else in the file."""
+        return getattr(self._home.scores[self._row] if name in Scores._fields else _whole(self), name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _whole, (_whole(self),)
@@ -356,7 +240,7 @@ class _SpooledSample(ScoredSample):
 
 def _whole(sample: ScoredSample) -> ScoredSample:
     """The sample with all its parts in memory."""
-    return sample._home.load(sample._row) if isinstance(sample, _SpooledSample) else sample
+    return sample._home.samples[sample._row] if isinstance(sample, _SpooledSample) else sample
 
 
 class ScoredSamples:

@@ -12,11 +12,11 @@ import math
 import os
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from operator import itemgetter
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Any, TypeAlias, TypeVar
 
@@ -152,8 +152,8 @@ class Store:
 
     def has_responses(self, identity: str) -> bool:
         """Whether any response of this model is cached."""
-        query = "SELECT 1 FROM answers WHERE model = ? LIMIT 1"
-        return bool(self._query(lambda database: database.execute(query, (_model_id(database, identity),)).fetchone()))
+        query = "SELECT 1 FROM answers JOIN models ON model = id WHERE identity = ? LIMIT 1"
+        return bool(self._query(lambda connection: connection.execute(query, (identity,)).fetchone()))
 
     def _warn_of_damage(self, identity: str, damaged: Sequence[str]) -> None:
         if damaged:
@@ -188,14 +188,9 @@ class Store:
             if not database.is_passing(error):
                 self.fail(error)
 
-    @contextmanager
-    def recording(self, identity: str) -> Iterator[Recording]:
+    def recording(self, identity: str) -> closing[Recording]:
         """A context manager that gives what stores responses of this model."""
-        recording = Recording(self, identity)
-        try:
-            yield recording
-        finally:
-            recording.close()
+        return closing(Recording(self, identity))
 
     def flush(self) -> bool:
         """Wait until all responses so far are written; false where that fails or takes too long."""
@@ -246,7 +241,7 @@ class Recording:
     def __init__(self, store: Store, identity: str) -> None:
         self._store = store
         self._identity = identity
-        self._rows: SimpleQueue[Sequence[Row] | None] = SimpleQueue()
+        self._rows: deque[Sequence[Row]] = deque()
         self._closing = Event()
         self._connection: sqlite3.Connection | None = None
         self._has_warned = False
@@ -258,70 +253,59 @@ class Recording:
 
     def add_rows(self, rows: Sequence[Row]) -> None:
         self._store.unwritten.update(((self._identity, key), line) for key, line, _ in rows)
-        self._rows.put(rows)
+        self._rows.append(rows)
 
     def close(self) -> None:
         """Write the remaining rows and end the thread."""
         self._closing.set()
-        self._rows.put(None)
         self._thread.join()
 
     def _work(self) -> None:
         rows: list[Row] = []
-        gather = pause = PAUSE
-        next_attempt = 0.0
-        going = True
-        while going:
-            received = [self._rows.get()]
-            if received[0] is not None:
-                self._closing.wait(gather)
-            while True:
-                try:
-                    received.append(self._rows.get_nowait())
-                except Empty:
-                    break
-            going = None not in received
-            for batch in received:
-                rows += batch or ()
-            if going and time.monotonic() < next_attempt:
-                continue
-            gather = _LONG_PAUSE if len(rows) > _MANY else PAUSE
-            if self._write(rows, patience=0 if going else database.PATIENCE):
-                rows, pause = [], PAUSE
-            else:
-                pause = min(2 * pause, _LONGEST_PAUSE)
-                next_attempt = time.monotonic() + pause
-        if rows:
+        pause = PAUSE
+        while not self._closing.wait(pause):
+            rows += self._received()
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            if self._write(rows, patience=0):
+                pause = _LONG_PAUSE if len(rows) > _MANY else PAUSE
+                rows = []
+        rows += self._received()
+        if not self._write(rows, patience=database.PATIENCE):
             self._store.working = False
             logger.warning("%s: %d responses were not stored", self._store.path, len(rows))
             self._forget(rows)
         self._disconnect()
 
+    def _received(self) -> Iterator[Row]:
+        """The rows that have come since the last look."""
+        while self._rows:
+            yield from self._rows.popleft()
+
     def _write(self, rows: Sequence[Row], *, patience: float) -> bool:
         """Whether there is nothing left to write of these rows, after so many seconds at most."""
         deadline = time.monotonic() + patience
-        while rows and self._store.working and not self._try_to_write(rows):
+        while rows and self._store.working:
+            try:
+                self._connection = self._connection or database.connect(self._store.path)
+                now = int(time.time())
+                # In the order of their keys, rows that are near in the file are written together.
+                stamped = [(key, line, now, check) for key, line, check in sorted(rows, key=itemgetter(0))]
+                with self._connection:
+                    database.insert(self._connection, self._identity, stamped, replace=True)
+                break
+            except (sqlite3.Error, OSError, ValueError) as error:
+                self._disconnect()
+                if not database.is_passing(error):
+                    self._store.fail(error)
+                    break
+                if not self._has_warned:
+                    self._has_warned = True
+                    message = "they are kept in memory and tried again"
+                    logger.warning("%s: responses cannot be stored for now: %s; %s", self._store.path, error, message)
             if time.monotonic() >= deadline:
                 return False
             time.sleep(PAUSE)
         self._forget(rows)
-        return True
-
-    def _try_to_write(self, rows: Sequence[Row]) -> bool:
-        """Whether the rows were written, or another attempt would fail as well."""
-        try:
-            self._connection = self._connection or database.connect(self._store.path)
-            _insert(self._connection, self._identity, rows)
-        except (sqlite3.Error, OSError, ValueError) as error:
-            self._disconnect()
-            if not database.is_passing(error):
-                self._store.fail(error)
-                return True
-            if not self._has_warned:
-                self._has_warned = True
-                message = "they are kept in memory and tried again"
-                logger.warning("%s: responses cannot be stored for now: %s; %s", self._store.path, error, message)
-            return False
         return True
 
     def _forget(self, rows: Sequence[Row]) -> None:
@@ -355,7 +339,7 @@ def _look_up(
     """The intact lines of requests with their times, by hash; and the hashes of damaged ones."""
     lines: dict[bytes, tuple[str, int]] = {}
     damaged: list[str] = []
-    model = _model_id(connection, identity)
+    model = database.model_id(connection, identity)
     query = database.adapt_query(
         connection, "SELECT request, output, created, checksum FROM answers WHERE model = ? AND request"
     )
@@ -368,19 +352,3 @@ def _look_up(
             else:
                 damaged.append(key.hex()[:16])
     return lines, damaged
-
-
-def _insert(connection: sqlite3.Connection, identity: str, rows: Sequence[Row]) -> None:
-    with connection:
-        connection.execute("INSERT OR IGNORE INTO models (identity) VALUES (?)", (identity,))
-        model, now = _model_id(connection, identity), int(time.time())
-        query = "INSERT OR REPLACE INTO answers (model, request, output, created, checksum) VALUES (?, ?, ?, ?, ?)"
-        # In the order of their keys, rows that are near in the file are written together.
-        connection.executemany(
-            query, [(model, key, line, now, check) for key, line, check in sorted(rows, key=itemgetter(0))]
-        )
-
-
-def _model_id(connection: sqlite3.Connection, identity: str) -> int | None:
-    row = connection.execute("SELECT id FROM models WHERE identity = ?", (identity,)).fetchone()
-    return None if row is None else int(row[0])

@@ -134,7 +134,8 @@ def read_sweep(path: Path) -> Sweep:
     return Sweep(
         path=path,
         models=_models([(entry, at("models", index)) for index, entry in enumerate(_list(data["models"]))]),
-        tasks=_forms(tasks, formats),
+        # A task that names its own format keeps it.
+        tasks=[task if "@" in task or not formats else f"{task}@{'+'.join(formats)}" for task in tasks],
         shots=shots,
         options=options,
         positions=positions,
@@ -186,15 +187,6 @@ def _check_key(key: Any, known: Sequence[str], where: str, *, allowed: Sequence[
     if key not in known:
         hint = nearest(str(key), [name for name in known if name not in _SET], listed="keys")
         raise ConfigError(f"unknown key '{key}'", where=where, hint=hint)
-
-
-def _forms(tasks: Sequence[str], formats: Sequence[str]) -> list[str]:
-    """The tasks under all formats; one that names its own format keeps it.
-
-    >>> _forms(["arc_easy", "quiz@cot"], ["mcqa", "cloze"])
-    ['arc_easy@mcqa+cloze', 'quiz@cot']
-    """
-    return [task if "@" in task or not formats else f"{task}@{'+'.join(formats)}" for task in tasks]
 
 
 def _texts(value: Any, where: str) -> list[str]:

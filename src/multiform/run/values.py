@@ -26,7 +26,8 @@ class ValueType:
     multiform.errors.UsageError: num_fewshot: expected a whole number of 0 or more, got '5'; give e.g. num_fewshot=5
     """
 
-    accepts: Callable[[Any], bool]
+    #: Whether it accepts a value; by default, values are checked where they are used.
+    accepts: Callable[[Any], bool] = lambda value: True
     expected: str = ""
     #: A value as Python has it, and as a flag has it where that is something else.
     example: str = ""
@@ -34,8 +35,8 @@ class ValueType:
     #: Reads the text of a flag, or raises a ValueError or UsageError; None takes it as it is.
     parse: Callable[[str], Any] | None = None
     #: A flag has one value, one that may be left out (then it is `const`), none, or several that are gathered: words,
-    #: folders, or key=value arguments.
-    arity: Literal["value", "optional", "switch", "words", "folders", "arguments"] = "value"
+    #: folders, or key=value arguments, of which the flag of `run` may take several texts.
+    arity: Literal["value", "optional", "switch", "words", "folders", "arguments", "several arguments"] = "value"
     const: Any = True
     #: What stands for a value in `--help`.
     metavar: str | None = None
@@ -114,7 +115,7 @@ def count(least: int = 0, example: int = 5) -> ValueType:
     )
 
 
-def one_of(names: Sequence[str], *, example: str = "", optional: bool = False, const: Any = True) -> ValueType:
+def one_of(names: Sequence[str], *, example: str = "") -> ValueType:
     """One of several names; on the command line in upper or lower case."""
 
     def parse(text: str) -> str:
@@ -128,8 +129,6 @@ def one_of(names: Sequence[str], *, example: str = "", optional: bool = False, c
         expected=f"one of {', '.join(names)}",
         example=repr(example),
         parse=parse,
-        arity="optional" if optional else "value",
-        const=const,
         metavar="|".join(names),
     )
 
@@ -138,11 +137,6 @@ def _is_batch_size(value: Any) -> bool:
     if isinstance(value, str):
         return re.fullmatch(r"auto|(auto:)?0*[1-9][0-9]*", value) is not None
     return _is_whole(value) and bool(value >= 1)
-
-
-def _parse_bool(text: str) -> bool | str:
-    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    return words.get(text.lower(), text)
 
 
 def _parse_seeds(text: str) -> Sequence[int | None]:
@@ -173,23 +167,21 @@ def _parse_samples(text: str) -> Any:
         raise UsageError(f"{'' if inline else f'{text}: '}not valid JSON: {error}", hint=hint) from error
 
 
-def _is_anything(value: Any) -> bool:
-    return True
-
-
 #: Values that are checked where they are used: where tasks and models are loaded, and where texts are parsed.
-ANYTHING = ValueType(accepts=_is_anything)
-WORDS = ValueType(accepts=_is_anything, arity="words")
-FOLDERS = ValueType(accepts=_is_anything, arity="folders", metavar="DIR")
-ARGUMENTS = ValueType(accepts=_is_anything, arity="arguments", metavar="K=V,...")
+ANYTHING = ValueType()
+WORDS = ValueType(arity="words")
+FOLDERS = ValueType(arity="folders", metavar="DIR")
+ARGUMENTS = ValueType(arity="arguments", metavar="K=V,...")
+SEVERAL_ARGUMENTS = replace(ARGUMENTS, arity="several arguments")
 TEXT = ValueType(accepts=_is_text, expected="text", example="'...'")
+_BOOLS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 SWITCH = ValueType(accepts=_is_bool, expected="True or False", example="True", arity="switch")
 YES_OR_NO = ValueType(
     accepts=_is_bool,
     expected="true or false",
     example="True",
     flag_example="true",
-    parse=_parse_bool,
+    parse=lambda text: _BOOLS.get(text.lower(), text),
     arity="optional",
     metavar="BOOL",
 )
@@ -285,7 +277,9 @@ CHOICE_ORDER = ValueType(
 )
 _CACHE_REQUESTS = ("true", "refresh", "delete")
 CACHE_REQUESTS = replace(
-    one_of(_CACHE_REQUESTS, optional=True, const="true"),
+    one_of(_CACHE_REQUESTS),
+    arity="optional",
+    const="true",
     accepts=lambda value: isinstance(value, bool) or value in _CACHE_REQUESTS,
     expected="one of three",
     example="True, 'refresh' or 'delete'",
@@ -305,8 +299,6 @@ class Option:
     #: The name of the flag where it is not that of the field, and its short form. `flag` is "" where there is no flag.
     flag: str | None = None
     short: str | None = None
-    #: Whether the flag of `run` takes several key=value texts, separated by spaces.
-    several: bool = False
     #: The environment variable that has the flag's default.
     env: str | None = None
     #: Whether it is a setting of every form, on which the identity of forms depends.

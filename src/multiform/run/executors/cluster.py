@@ -44,8 +44,6 @@ class ClusterOptions:
         """The options of a run, checked."""
         if find_spec("ray") is None:
             raise UsageError("Ray is not installed", where="--executor ray", hint="pip install 'multiform[ray]'")
-        if workers is not None and workers < 1:
-            raise UsageError(f"expected at least 1 worker, got {workers}", where="--workers", hint="give e.g. 2")
         address = address or os.environ.get("RAY_ADDRESS") or None
         if address and "://" in address:
             hint = "start the run on a node of the cluster, with --ray_address auto"
@@ -84,7 +82,7 @@ class ClusterOptions:
         has_gpus = any(node.get("GPU", 0) >= 1 for node in nodes)
         resources = self.resources or ({"CPU": 1.0, "GPU": 1.0} if has_gpus else {"CPU": 1.0})
         room = sum(min(int(node.get(name, 0) // amount) for name, amount in resources.items()) for node in nodes)
-        resource_list = ", ".join(f"{name.lower()}={_amount_text(amount)}" for name, amount in resources.items())
+        resource_list = resources_text(resources)
         node_list = "; ".join(resources_text(node) for node in nodes[:5]) + (" ..." if len(nodes) > 5 else "")
         if not room:
             message = f"a worker with {resource_list} fits on no node of the cluster, which has {node_list}"
@@ -143,8 +141,5 @@ def no_cluster(address: str, why: str) -> UsageError:
 def resources_text(node: Mapping[str, float]) -> str:
     """The resources of a node in words, without those that Ray adds for internal use."""
     resources = {name: value for name, value in node.items() if ":" not in name and name != "object_store_memory"}
-    return ", ".join(f"{name.lower()}={_amount_text(value)}" for name, value in sorted(resources.items())) or "nothing"
-
-
-def _amount_text(amount: float) -> str:
-    return f"{amount / 1e9:.1f}GB" if amount >= 1e6 else f"{amount:g}"
+    amounts = {name.lower(): f"{n / 1e9:.1f}GB" if n >= 1e6 else f"{n:g}" for name, n in sorted(resources.items())}
+    return ", ".join(f"{name}={amount}" for name, amount in amounts.items()) or "nothing"

@@ -11,10 +11,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias, get_args
 
-from multiform.errors import ModelError, MultiformError, UsageError, excerpt, reason
+from multiform.errors import ModelError, UsageError, excerpt, reason
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
 from multiform.models.foreign import as_model
@@ -55,8 +55,7 @@ class Executor(ABC):
 
     @property
     def model(self) -> Model:
-        if self._model is None:
-            raise RuntimeError("the executor has no model yet")
+        assert self._model is not None, "the executor has no model yet"
         return self._model
 
     def load(
@@ -67,35 +66,26 @@ class Executor(ABC):
         open_store: Callable[[], Store | None] = lambda: None,
     ) -> Model:
         """The model, or the registered one of that name; loaded when it is needed if the store has its facts."""
-        self._prepare(model, arguments, progress)
         if isinstance(model, str):
             self._model = self._load_lazily(model, arguments, progress, open_store)
         else:
             self._model = as_model(model)
         return self._model
 
-    def _prepare(self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress) -> None:  # noqa: B027
-        """Refuse a model that cannot be run here."""
-
     def _load_lazily(
         self, name: str, arguments: Mapping[str, Any], progress: Progress, open_store: Callable[[], Store | None]
     ) -> Model:
-        entry = models.get(name)
+        entry, load = models.get(name), partial(self._load, name, arguments, progress)
         store = open_store() if entry.signature_from else None
         signed = None if store is None else entry.signature(arguments)
         if store is None or signed is None:
-            return self._load(name, arguments, progress)
-        signature = f"{name} {signed}"
-
-        def remember(facts: Facts) -> None:
-            store.remember(signature, asdict(facts))
-
-        known = store.facts(signature)
+            return load()
+        remember = partial(store.remember, f"{name} {signed}")
+        known = store.facts(f"{name} {signed}")
         if known is not None and set(known) == set(Facts.__dataclass_fields__):
-            load = lambda: self._load(name, arguments, progress)  # noqa: E731
-            return LazyModel(Facts(**known), load, remember, lambda: entry.chat(arguments))
-        loaded = self._load(name, arguments, progress)
-        remember(Facts.of(loaded))
+            return LazyModel(Facts(**known), load, remember, partial(entry.chat, arguments))
+        loaded = load()
+        remember(asdict(Facts.of(loaded)))
         return loaded
 
     def _load(self, name: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
@@ -156,8 +146,6 @@ class LocalExecutor(Executor):
                 yield unit[position], validate_output(unit[position], output)
                 if stop_requested() and not self.model.handles_stop:
                     return
-        except MultiformError:
-            raise
         except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
             message = f"model '{name}' failed: {reason(error)}"
             raise ModelError(message, hint="run again with a smaller --batch_size or another device") from error
@@ -310,8 +298,8 @@ class LazyModel(FactsModel):
         self,
         facts: Facts,
         load: Callable[[], Model],
-        remember: Callable[[Facts], None],
-        chat: Callable[[], ChatFormatter | None] = lambda: None,
+        remember: Callable[[dict[str, Any]], None],
+        chat: Callable[[], ChatFormatter | None],
     ) -> None:
         super().__init__(facts)
         self._load = load
@@ -330,7 +318,7 @@ class LazyModel(FactsModel):
         if self._model is None:
             model = self._load()
             if model.identity != self.identity:
-                self._remember(Facts.of(model))
+                self._remember(asdict(Facts.of(model)))
                 raise ModelError(f"model '{self.name}' is not what it was", hint="run the same command again")
             model.keep_prefixes(self._keeps_prefixes)
             self._model = model

@@ -104,9 +104,6 @@ class _Task:
     def missing(self) -> list[Any]:
         return [item for position, item in enumerate(self.unit) if position not in self.completed]
 
-    def complete(self, batch: Batch) -> None:
-        self.completed.update(batch.finished if batch.unreadable is None else range(len(self.unit)))
-
 
 class PoolExecutor(Executor):
     """Runs requests, or ranges of documents, on a pool of workers, and counts the tokens that they compute."""
@@ -123,11 +120,6 @@ class PoolExecutor(Executor):
         self.server_tokens = Counter[str]()
         self.retry_count = 0
         self._free: list[int] = []
-
-    @property
-    def worker_count(self) -> int:
-        """How many workers render, run and score documents."""
-        return self.pool.size
 
     def run(self, units: Iterable[Unit]) -> Responses:
         parts = (part for unit in units for part in subtrees(unit, self.pool.size))
@@ -187,7 +179,8 @@ class PoolExecutor(Executor):
                         self.usage += batch.usage
                         self.server_tokens.update(batch.server_tokens)
                         self.retry_count += batch.responses if task.failures else 0
-                        task.complete(batch)
+                        done = batch.finished if batch.unreadable is None else range(len(task.unit))
+                        task.completed.update(done)
                         yield task, batch
                     case Finished(worker):
                         task = busy.pop(worker)

@@ -13,6 +13,7 @@ import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from multiform.errors import DataError, MultiformError, reason
@@ -55,7 +56,7 @@ def stays_with_driver(form: Form) -> str | None:
     if name := _foreign_name(form):
         return f"'{name}' is registered in this process alone"
     try:
-        copy = _load_forms(_pack_forms([form]))[0]
+        copy = pickle.loads(_pack_forms([form]))[0]
     except Exception as error:  # noqa: BLE001  (whatever objects of a user raise when they are pickled)
         return f"it cannot be sent to another process: {error}"
     if _has_code(form) and docs_digest(copy) != docs_digest(form):
@@ -121,11 +122,6 @@ def _pack_forms(forms: Sequence[Form]) -> bytes:
         return file.getvalue()
 
 
-def _load_forms(data: bytes) -> list[Form]:
-    forms: list[Form] = pickle.loads(data)
-    return forms
-
-
 class RangedDocs:
     """The documents that workers render, on the driver; some of them come back, if a worker cannot read them."""
 
@@ -186,7 +182,9 @@ class RangeWorker:
         self._model = model
         self._job = job
         self._readers: dict[str, DocReader] = {}
-        self._checks = AnswerChecks([])
+        self._checks: AnswerChecks
+        #: The forms whose documents are those of the driver.
+        self._compared: set[str] = set()
         model.keep_prefixes(False)  # those of an earlier run
         model.keep_prefixes(True)
 
@@ -211,11 +209,14 @@ class RangeWorker:
         """Open the documents of forms; raises an error where they are not those of the driver."""
         if not self._readers:
             template = self._model.apply_chat_template if self._job.chat else None
-            copies = _load_forms(self._job.forms)
+            copies: list[Form] = pickle.loads(self._job.forms)
             self._checks = AnswerChecks(copies)
             self._readers = {form.name: DocReader(form, template) for form in copies}
         for form in forms:
-            self._readers[form].check(self._job.digests[form])
+            if form not in self._compared and docs_digest(self._readers[form].form) != self._job.digests[form]:
+                message = "they are not those of the driver"
+                raise DataError(message, where=form, hint="put the same files on every node")
+            self._compared.add(form)
 
 
 def _render(refs: Sequence[DocRef], readers: Mapping[str, DocReader], checks: AnswerChecks) -> list[PendingSample]:
@@ -235,24 +236,17 @@ class DocReader:
     def __init__(self, form: Form, template: ChatTemplate | None) -> None:
         self.form = form
         self._template = template
-        self._is_checked = False
         #: What renders, and the position of the next document: few-shot examples are drawn in the order of documents.
         self._renderer, self._next = copy_form(form), 0
-        self._ids: Sequence[int] | None = None
 
-    def check(self, digest: str) -> None:
-        """Refuse a dataset that is not the one of the driver."""
-        if not self._is_checked and docs_digest(self.form) != digest:
-            message = "they are not those of the driver"
-            raise DataError(message, where=self.form.name, hint="put the same files on every node")
-        self._is_checked = True
+    @cached_property
+    def _ids(self) -> Sequence[int]:
+        return self.form.doc_ids()
 
     def sample(self, position: int) -> Sample:
         if position < self._next:
             self._renderer, self._next = copy_form(self.form), 0
         form = self._renderer
-        if self._ids is None:
-            self._ids = form.doc_ids()
         docs, shots = form.eval_docs, form.num_fewshot
         while self._next < position:
             doc_id = self._ids[self._next]

@@ -10,18 +10,20 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 from multiform.errors import ModelError, MultiformError, UsageError, reason
 from multiform.models import Model, models
+from multiform.models.identity import package_version
+from multiform.models.model import Usage
 from multiform.run.executors.cluster import ClusterOptions, check_address, no_cluster, resources_text
 from multiform.run.executors.local import LazyModel, model_key
 from multiform.run.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded
 from multiform.run.executors.ranges import RangedDocs
-from multiform.run.executors.worker import LoadedModel, RemoteStore, StoreReader, Worker, WorkerModel, installed_version
+from multiform.run.executors.worker import LoadedModel, RemoteStore, Worker, WorkerModel
 from multiform.run.pending import Batch
 from multiform.run.progress import Progress
 from multiform.run.store import Store
@@ -53,7 +55,13 @@ class RayExecutor(PoolExecutor):
         self._options = options
         self._key: tuple[str, str] | None = None
 
-    def _prepare(self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress) -> None:
+    def load(
+        self,
+        model: str | Model | Any,
+        arguments: Mapping[str, Any],
+        progress: Progress,
+        open_store: Callable[[], Store | None] = lambda: None,
+    ) -> Model:
         if not isinstance(model, str):
             message = f"workers load a model by its name, and this is a {type(model).__name__}"
             hint = "register its class with register_model, and name it"
@@ -63,6 +71,7 @@ class RayExecutor(PoolExecutor):
         if self._key != key:
             self.close()
             self.pool, self._key = RayPool(self._options, model, arguments, progress), key
+        return super().load(model, arguments, progress, open_store)
 
     def _load(self, name: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
         return WorkerModel(self.pool, self)
@@ -119,7 +128,7 @@ class RayPool:
         self.size = self.options.workers or 1
         self._started = True
         self._waiting_since = time.monotonic()
-        resources = ", ".join(f"{name.lower()}={amount:g}" for name, amount in self.options.resources.items())
+        resources = resources_text(self.options.resources)
         self._progress.message(f"loading model '{self._model[0]}' on {self.size} Ray workers with {resources}")
         for _ in range(self.size):
             self._add()
@@ -131,7 +140,7 @@ class RayPool:
             node = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
                 self._ray.get_runtime_context().get_node_id(), soft=False
             )
-            actor = self._ray.remote(StoreReader).options(num_cpus=0, scheduling_strategy=node)
+            actor = self._ray.remote(Store).options(num_cpus=0, scheduling_strategy=node)
             reader = RemoteStore(actor.remote(cache.path.absolute()))
         self._job = (self._ray.put(documents.job(reader, stores=stores)),)
 
@@ -214,7 +223,7 @@ class RayPool:
         if address == "local":
             settings["include_dashboard"] = False
         try:
-            with _signals_kept(), _quiet():
+            with _undisturbed():
                 self._ray.init(address, **settings)
         except Exception as error:  # a node that does not start in time is a bare Exception
             if address == "local":
@@ -260,8 +269,8 @@ class RayPool:
                 self._add(failures)
                 return []
             return self._unloadable(f"its process died, as it does when memory runs out ({reason(error)})")
-        if loaded.version != installed_version():
-            message = f"a worker has Multiform {loaded.version}, and the driver {installed_version()}"
+        if loaded.version != (installed := package_version("multiform")):
+            message = f"a worker has Multiform {loaded.version}, and the driver {installed}"
             raise UsageError(message, where="--executor ray", hint="install the same version on every node")
         self._first = self._first or loaded
         facts, first = loaded.facts, self._first.facts
@@ -321,7 +330,8 @@ class RayPool:
             if time.monotonic() - heard < SILENCE:
                 continue
             try:
-                now = self._ray.get(self._actors[worker].computed_tokens.remote(), timeout=_PATIENCE)
+                usage = self._ray.get(self._actors[worker].call.remote("usage"), timeout=_PATIENCE) or Usage()
+                now = usage.computed_tokens
             except self._errors.RayError:  # it does not even say that
                 now = computed
             if now > max(computed, 0):
@@ -353,20 +363,10 @@ class RayPool:
 
 
 @contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Keep Ray from handling SIGTERM, which ends a run as Ctrl-C does."""
+def _undisturbed() -> Iterator[None]:
+    """Keep Ray, while it starts, from logging and from handling SIGTERM, which ends a run as Ctrl-C does."""
     main = threading.current_thread() is threading.main_thread()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if main}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Ray's own log messages out of the run's while it starts."""
     log = logging.getLogger("ray")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -374,6 +374,8 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         log.setLevel(level)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _cause(error: Any) -> MultiformError:

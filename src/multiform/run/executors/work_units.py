@@ -157,7 +157,10 @@ class _Walk:
         requests = sorted(unit, key=_texts)
         shared = [0] * len(requests)
         for index in range(1, len(requests)):
-            shared[index] = _shared_tokens(_texts(requests[index - 1]), _texts(requests[index]))
+            (before, continued), (context, continuation) = _texts(requests[index - 1]), _texts(requests[index])
+            shared[index] = _length(context[: shared_length(before, context)])
+            if before == context:
+                shared[index] += _length(continuation[: shared_length(continued, continuation)])
         new = (_tokens(request) - common for request, common in zip(requests, shared, strict=True))
         return cls(requests, shared, [0, *accumulate(max(1, tokens) for tokens in new)])
 
@@ -194,12 +197,6 @@ def _tokens(request: Request) -> int:
         limit = resolved_names(request.gen_kwargs).get("max_gen_toks")
         tokens += int(limit) if isinstance(limit, int | float) else _COMPLETION_TOKENS
     return tokens
-
-
-def _shared_tokens(first: tuple[str, str], second: tuple[str, str]) -> int:
-    if first[0] != second[0]:
-        return _length(first[0][: shared_length(first[0], second[0])])
-    return _length(first[0]) + _length(first[1][: shared_length(first[1], second[1])])
 
 
 def _length(text: str) -> int:

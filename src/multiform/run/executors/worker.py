@@ -9,23 +9,23 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from multiform.models import Model, models
-from multiform.models.model import Completions, Loglikelihoods, Usage
+from multiform.models.identity import package_version
+from multiform.models.model import Usage
 from multiform.models.prices import Price
 from multiform.models.registry import ModelEntry
 from multiform.prompts.media import Kind
 from multiform.prompts.prompt import Content, Messages
-from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
+from multiform.requests import Request
 from multiform.run.executors.local import Facts, FactsModel, LocalExecutor, Unit, create_model
 from multiform.run.executors.pool import PoolExecutor
 from multiform.run.executors.ranges import RangeWorker
 from multiform.run.executors.work_units import DocRef
 from multiform.run.pending import Batch
-from multiform.run.store import CachedResponses, Store, read_lines
+from multiform.run.store import CachedResponses, read_lines
 from multiform.stopping import request_stop, stoppable
 
 logger = logging.getLogger("multiform")
@@ -40,7 +40,7 @@ class LoadedModel:
     stored: bool
     counts_tokens: bool
     batch: bool
-    version: str
+    version: str | None
 
 
 class Worker:
@@ -52,6 +52,8 @@ class Worker:
         self._turns = _Turns()
         self._job: Sequence[Any] = ()
         self._documents: RangeWorker
+        #: What the model has computed, and the tokens that its server has counted, at the last look.
+        self._counts: tuple[Usage, Mapping[str, int]] = Usage(), {}
 
     def load(self, name: str, entry: ModelEntry, arguments: Mapping[str, Any], folder: str) -> LoadedModel:
         """Load the model; relative paths in its arguments are those of the driver, which is in `folder`."""
@@ -60,14 +62,13 @@ class Worker:
             os.chdir(folder)
         models.register(name)(entry)  # the driver's own code may have registered it
         model = self.model = create_model(name, arguments)
-        self._meter = _Meter(model)
         return LoadedModel(
             facts=Facts.of(model),
             media=model.media,
             stored=model.stored,
             counts_tokens=model.usage() is not None,
             batch=model.batch,
-            version=installed_version(),
+            version=package_version("multiform"),
         )
 
     def run(self, unit: Sequence[Any], job: Sequence[Any], pause: float, run: int) -> Iterator[Batch]:
@@ -75,12 +76,18 @@ class Worker:
 
         `job` refers to the RangeJob of the documents.
         """
-        self._meter.pop()
+        self._count()
         with self._turns.of(run):
             for batch in self._run_range(unit, job, pause) if isinstance(unit[0], DocRef) else self._run(unit, pause):
                 batch.logged = self._messages.pop_all()
-                batch.usage, batch.server_tokens = self._meter.pop()
+                batch.usage, batch.server_tokens = self._count()
                 yield batch
+
+    def _count(self) -> tuple[Usage, dict[str, int]]:
+        """What the model has computed since the last look, and the tokens that its server has counted."""
+        usage, tokens = self.model.usage() or Usage(), self.model.server_tokens()
+        (before, tokens_before), self._counts = self._counts, (usage, tokens)
+        return usage.since(before), {name: number - tokens_before.get(name, 0) for name, number in tokens.items()}
 
     def _run_range(self, refs: Sequence[DocRef], job: Sequence[Any], pause: float) -> Iterator[Batch]:
         if self._job != job:
@@ -106,42 +113,14 @@ class Worker:
         """Call a method of the model, such as `plan`, and return its result."""
         return getattr(self.model, method)(*arguments, **options)
 
-    def computed_tokens(self) -> int:
-        """The tokens computed so far; 0 where the model does not count them."""
-        return (self.model.usage() or Usage()).computed_tokens
-
     def stop(self, run: int) -> None:
         """Finish what is in flight, and begin nothing new of this run."""
         self._turns.stop(run)
 
 
-class _Meter:
-    """What the model of a worker has computed, and the tokens that its server has counted, since the last look."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._usage, self._server_tokens = Usage(), dict[str, int]()
-
-    def pop(self) -> tuple[Usage, dict[str, int]]:
-        usage, tokens = self._model.usage() or Usage(), self._model.server_tokens()
-        since = {name: number - self._server_tokens.get(name, 0) for name, number in tokens.items()}
-        before, self._usage, self._server_tokens = self._usage, usage, tokens
-        return usage.since(before), since
-
-
-class StoreReader:
-    """Reads the store of the driver for workers, in a process on its node."""
-
-    def __init__(self, path: Path) -> None:
-        self._store = Store(path)
-
-    def lines(self, identity: str, keys: Sequence[bytes]) -> dict[bytes, tuple[str, int]]:
-        return self._store.lines(identity, keys)
-
-
 @dataclass(frozen=True, slots=True)
 class RemoteStore:
-    """Looks responses up in the store of the driver, from any node."""
+    """Looks responses up in the store of the driver, from any node: `reader` is a process on the driver's."""
 
     reader: Any
 
@@ -168,17 +147,10 @@ class WorkerModel(FactsModel):
         self._pool = pool
         self._executor = executor
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
-        raise self._not_here()
+    def _refuse(self, requests: Sequence[Request]) -> Any:
+        raise RuntimeError(f"model '{self.name}' is on workers: its executor runs the requests")
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
-        raise self._not_here()
-
-    def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
-        raise self._not_here()
-
-    def _not_here(self) -> RuntimeError:
-        return RuntimeError(f"model '{self.name}' is on workers: its executor runs the requests")
+    loglikelihood = loglikelihood_rolling = generate = _refuse
 
     def apply_chat_template(self, messages: Messages, *, add_generation_prompt: bool = True) -> Content:
         options = {"add_generation_prompt": add_generation_prompt}
@@ -250,11 +222,3 @@ class _Messages(logging.Handler):
     def pop_all(self) -> list[tuple[int, str]]:
         lines, self._lines = self._lines, []
         return lines
-
-
-def installed_version() -> str:
-    """The version of Multiform on this node; a cluster needs the same everywhere."""
-    try:
-        return version("multiform")
-    except PackageNotFoundError:
-        return "unknown"
