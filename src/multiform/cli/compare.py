@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from multiform.results import Results
     from multiform.results.gate import GateCondition, GateReport, Verdict
     from multiform.results.run_comparison import FormChange, WordingChange
-
+    from multiform.results.values import ResultsData
 
 _COLUMNS = ("Form", "Metric", "A", "B", "B − A", "95 % interval", "p", "n", "up", "down")
 #: How many numbers of changed documents are listed.
@@ -273,7 +273,7 @@ def gate(options: argparse.Namespace) -> int:
     return EXIT_CODES[report.verdict]
 
 
-def _baseline(name: str) -> Results:
+def _baseline(name: str) -> ResultsData:
     """The run in a folder or file, or the scores of one of vLLM's accuracy files, which are YAML."""
     from multiform.results.gate import read_accuracy_file
     from multiform.results.read import read_results

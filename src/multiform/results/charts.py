@@ -17,9 +17,8 @@ from multiform.results.compare import ScoredForm, calibration_of_form, chance_le
 from multiform.results.extraction import extraction_of
 from multiform.results.form_comparison import FormComparison
 from multiform.results.pivot import best_forms, named_comparisons, shown_comparisons
-from multiform.results.results import Results
 from multiform.results.samples import choices_and_labels
-from multiform.results.values import FormResult, GroupResult, direction_words
+from multiform.results.values import FormResult, GroupResult, ResultsData, direction_words
 from multiform.statistics.predictions import Calibration, PositionBias
 
 #: The colours of categories, which colour-blind readers can tell apart (Okabe and Ito), and of the lowest and highest
@@ -149,12 +148,12 @@ _PAIRS = _FORMS = 60
 SCORINGS = ("ranked", "generated", "likelihood")
 
 
-def overview_chart(results: Results) -> ChartSpec:
+def overview_chart(results: ResultsData) -> ChartSpec:
     """Every score on one axis for each metric: a row for each form of a single task, else for each group and task."""
     return describe_chart("overview", "scores with 95 % intervals", _score_panels(results))
 
 
-def scores_chart(results: Results) -> ChartSpec:
+def scores_chart(results: ResultsData) -> ChartSpec:
     """The first score of every form with its 95 % interval, the best of each task first; the chance level as a line.
 
     Of many forms those in groups are left out, for whom their groups stand.
@@ -175,7 +174,7 @@ def scores_chart(results: Results) -> ChartSpec:
     return describe_chart("scores", "scores with 95 % intervals", panels)
 
 
-def _score_panels(results: Results) -> list[ChartPanel]:
+def _score_panels(results: ResultsData) -> list[ChartPanel]:
     """A panel for each family of metrics, with the scores of groups, then those of forms, the best first.
 
     A single task or group has a row for each of its forms, several have one for each task and group. Rows name the
@@ -257,7 +256,7 @@ def _score_panel(family: str, rows: list[dict[str, Any]]) -> ChartPanel:
     )
 
 
-def spread_chart(results: Results) -> ChartSpec:
+def spread_chart(results: ResultsData) -> ChartSpec:
     """How much better the best form of each task is than the worst; a tick is what equally good forms would show."""
     rows = [
         {"task": name, "scoring": comparison.scoring, "spread": spread.spread.value, "low": spread.spread.low}
@@ -278,7 +277,7 @@ def spread_chart(results: Results) -> ChartSpec:
     return describe_chart("spread", "best minus worst form with 95 % intervals", [panel])
 
 
-def heatmap_chart(results: Results) -> ChartSpec:
+def heatmap_chart(results: ResultsData) -> ChartSpec:
     """Scores by task and format, darker where they are higher; of the metric that most forms have."""
     forms = {form.name: index for index, form in enumerate(results.forms)}
     panels = [(panel.x, [row for row in panel.rows if row["form"] in forms]) for panel in _score_panels(results)]
@@ -289,7 +288,7 @@ def heatmap_chart(results: Results) -> ChartSpec:
     return describe_chart("heatmap", f"{axis.title} by task and format", [panel])
 
 
-def differences_chart(results: Results) -> ChartSpec:
+def differences_chart(results: ResultsData) -> ChartSpec:
     """The paired differences between the forms of each task or group, of many the largest.
 
     The intervals hold for all pairs of a task at once, as the p values do.
@@ -327,7 +326,7 @@ def difference_panel(
     return ChartPanel(mark="interval", title=title, x=axis, y=y, rows=rows, lines={"no difference": 0.0})
 
 
-def flips_chart(results: Results) -> ChartSpec:
+def flips_chart(results: ResultsData) -> ChartSpec:
     """How many documents one form gets right and another wrong, for each pair of forms, over all tasks together."""
     right: dict[str, set[tuple[str, Any]]] = {}
     wrong: dict[str, set[tuple[str, Any]]] = {}
@@ -353,7 +352,7 @@ def flips_chart(results: Results) -> ChartSpec:
     return describe_chart("flips", "share of documents that are right under one form and wrong under another", [panel])
 
 
-def position_bias_chart(results: Results) -> ChartSpec:
+def position_bias_chart(results: ResultsData) -> ChartSpec:
     """How often each position among the choices is picked (bars), and how often it is right (ticks)."""
     panels = [position_panel(form, bias) for form, bias in _measures(results, position_bias_of_form)]
     return describe_chart("position_bias", "how often each position is picked", panels, columns=4)
@@ -375,7 +374,7 @@ def position_panel(form: FormResult, bias: PositionBias) -> ChartPanel:
     return ChartPanel(mark="bar", title=form.name, x=x, y=y, tick="right", rows=rows)
 
 
-def calibration_chart(results: Results) -> ChartSpec:
+def calibration_chart(results: ResultsData) -> ChartSpec:
     """How often the picked choice is right, by how sure the model is of it."""
     panels = [calibration_panel(form, result) for form, result in _measures(results, calibration_of_form)]
     if len(panels) > len(PALETTE):
@@ -399,7 +398,7 @@ def calibration_panel(form: FormResult, result: Calibration) -> ChartPanel:
 
 
 #: The charts of a run by their names, also on the command line.
-CHARTS: Mapping[str, Callable[[Results], ChartSpec]] = {
+CHARTS: Mapping[str, Callable[[ResultsData], ChartSpec]] = {
     "scores": scores_chart,
     "heatmap": heatmap_chart,
     "spread": spread_chart,
@@ -415,7 +414,7 @@ def _nothing_to_compare() -> DataError:
     return DataError(message, where="chart", hint="run a task under several formats, e.g. quiz@mcqa+cloze")
 
 
-def _measures(results: Results, measure: Callable[..., Any]) -> list[tuple[FormResult, Any]]:
+def _measures(results: ResultsData, measure: Callable[..., Any]) -> list[tuple[FormResult, Any]]:
     """A measure of each form that has it."""
     known = [(form, value) for form in results.forms if (value := measure(form)) is not None]
     if not known:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.errors import MultiformError, UsageError, nearest
 from multiform.paths import replace_output
 from multiform.results.charts import CELLS, CHARTS, PALETTE, ChartAxis, ChartPanel, ChartSpec, short_formats
-from multiform.results.results import Results
+from multiform.results.values import ResultsData
 
 if TYPE_CHECKING:
     from altair import Chart
@@ -25,7 +25,7 @@ _SUFFIXES = (".svg", ".png", ".html")
 class Charts:
     """The charts of a run, with a method for each of `CHARTS`: ``results.chart.scores()`` and so on."""
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: ResultsData) -> None:
         self._results = results
 
     def __repr__(self) -> str:
@@ -45,7 +45,7 @@ class Charts:
         return chart
 
 
-def save_chart(results: Results, name: str, path: str | Path) -> Path:
+def save_chart(results: ResultsData, name: str, path: str | Path) -> Path:
     """Draw one of the charts into an SVG, PNG or HTML file; returns its path."""
     path = Path(path)
     if name not in CHARTS:
@@ -59,7 +59,7 @@ def save_chart(results: Results, name: str, path: str | Path) -> Path:
     return path
 
 
-def chart_image(results: Results) -> str:
+def chart_image(results: ResultsData) -> str:
     """The chart of the scores as an HTML image with a text alternative; empty where it cannot be drawn."""
     if not all(importlib.util.find_spec(package) for package in ("altair", "vl_convert")):
         return ""
@@ -73,7 +73,7 @@ def chart_image(results: Results) -> str:
     return f'<img alt="{escape(spec.text)}" src="data:image/svg+xml;base64,{data}">'
 
 
-def draw(spec: ChartSpec, results: Results) -> Chart:
+def draw(spec: ChartSpec, results: ResultsData) -> Chart:
     """An Altair chart of a description of the results; below it is what the short labels of formats stand for."""
     try:
         import altair as alt
@@ -97,7 +97,7 @@ def _rows_chart(alt: Any, panel: ChartPanel) -> Any:
     return alt.Chart(alt.Data(values=[dict(row) for row in panel.rows]))
 
 
-def _shorten_names(chart: ChartSpec, results: Results) -> tuple[ChartSpec, list[str]]:
+def _shorten_names(chart: ChartSpec, results: ResultsData) -> tuple[ChartSpec, list[str]]:
     """The chart with short labels in place of the long names of formats that are in it, and what they stand for."""
     text = str(chart.to_dict())
     shorts = {label: short for label, short in short_formats(results.forms).items() if label != short and label in text}

@@ -20,9 +20,8 @@ from multiform.prompts.media import binary_summary
 from multiform.requests import Completion, LLOutput
 from multiform.results.extraction import extraction_of
 from multiform.results.notes import failures_of
-from multiform.results.results import Results
 from multiform.results.samples import Sidecars, choices_and_labels, sample_lines, task_hash
-from multiform.results.values import FormResult
+from multiform.results.values import FormResult, ResultsData
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,7 +35,7 @@ _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 _DATA_URLS = ("data:image/", "data:audio/")
 
 
-def to_json(results: Results) -> dict[str, Any]:
+def to_json(results: ResultsData) -> dict[str, Any]:
     """The results as the JSON object that lm-eval writes; docs/results.md lists the keys that Multiform adds."""
     from multiform.results.languages import language_spreads
 
@@ -93,7 +92,7 @@ def output_folder(path: Path, model_name: str) -> Path:
     return path.parent if path.suffix == ".json" else path / model_name
 
 
-def ending_time(results: Results) -> datetime:
+def ending_time(results: ResultsData) -> datetime:
     """When the run ended; lm-eval's files say when it began. Now, if the file of another tool has no date."""
     date = results.provenance.get("date_iso") or results.provenance.get("date")
     with suppress(ValueError, OverflowError, OSError):
@@ -103,7 +102,7 @@ def ending_time(results: Results) -> datetime:
     return datetime.now().astimezone()
 
 
-def write_results(results: Results, path: Path, *, samples: bool) -> list[Path]:
+def write_results(results: ResultsData, path: Path, *, samples: bool) -> list[Path]:
     """Write ``results_<date>.json``, and with `samples` a ``samples_<form>_<date>.jsonl`` for each form.
 
     `path` is a folder, or a .json file whose name replaces ``results``. Returns the written files.
@@ -284,7 +283,7 @@ SCORE_COLUMNS = (
 )
 
 
-def data_frame(results: Results, table: str) -> DataFrame:
+def data_frame(results: ResultsData, table: str) -> DataFrame:
     """A data frame with a row for each sample of each form, or for each score ("scores") of each form and group."""
     try:
         import pandas
@@ -299,7 +298,7 @@ def data_frame(results: Results, table: str) -> DataFrame:
     raise UsageError(f"expected one of two tables, got {excerpt(table)}", where="to_pandas", hint=hint)
 
 
-def frame_rows(results: Results) -> Iterator[dict[str, Any]]:
+def frame_rows(results: ResultsData) -> Iterator[dict[str, Any]]:
     """A row for each metric and filter of each form and group."""
     chances = {
         name: (chance, comparison.above_chance(index))

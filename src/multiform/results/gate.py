@@ -18,9 +18,8 @@ from pydantic import Field
 from typing_extensions import TypedDict  # pydantic needs these before 3.12
 
 from multiform.errors import ConfigError, UsageError, excerpt, nearest
-from multiform.results.results import Results
 from multiform.results.run_comparison import FormChange, compare_form, compare_groups, form_pairs, only_in
-from multiform.results.values import FormResult
+from multiform.results.values import FormResult, ResultsData
 from multiform.schema import has_type
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.differences import simultaneous_bounds
@@ -163,7 +162,7 @@ _ACCURACY_KEYS = {
 }
 
 
-def read_accuracy_file(path: Path) -> Results:
+def read_accuracy_file(path: Path) -> ResultsData:
     """The scores of one of vLLM's accuracy files as a run without samples: each is taken as exact.
 
     ```yaml
@@ -183,7 +182,7 @@ def read_accuracy_file(path: Path) -> Results:
         raise ConfigError("expected a list of tasks", where=place("tasks"), hint="see multiform docs guides/gate-in-ci")
     limit = data.get("limit")
     forms = [_reference_form(entry, data.get("num_fewshot"), limit) for entry in data["tasks"]]
-    return Results(forms=forms, run={"model": data.get("model_name"), "limit": limit}, provenance={})
+    return ResultsData(forms=forms, run={"model": data.get("model_name"), "limit": limit}, provenance={})
 
 
 def _reference_form(entry: _Accuracy, num_fewshot: Any, limit: Any) -> FormResult:
@@ -283,7 +282,7 @@ class _Subject:
     is_rate: bool
 
 
-def check_policy(policy: Policy, base: Results, candidate: Results) -> GateReport:
+def check_policy(policy: Policy, base: ResultsData, candidate: ResultsData) -> GateReport:
     """Check every condition of a policy on the forms and groups that both runs have.
 
     Forms and documents that only the baseline has are missing, unless the policy allows that.
@@ -318,7 +317,7 @@ def check_policy(policy: Policy, base: Results, candidate: Results) -> GateRepor
     )
 
 
-def _subjects(policy: Policy, base: Results, candidate: Results) -> Iterator[_Subject]:
+def _subjects(policy: Policy, base: ResultsData, candidate: ResultsData) -> Iterator[_Subject]:
     """The groups, then the forms, that both runs have and a rule is about."""
     for group in base.groups:
         if (rule := policy.rule(group.name, group.base)) is not None:
@@ -347,7 +346,7 @@ def _is_reference(form: FormResult) -> bool:
     return not form.samples and all(estimate.stderr == 0.0 for estimate in form.estimates.values())
 
 
-def _reference_cautions(base: Results, subjects: Sequence[_Subject]) -> Iterator[str]:
+def _reference_cautions(base: ResultsData, subjects: Sequence[_Subject]) -> Iterator[str]:
     limits = {form.name: form.total_docs for form in base.forms if _is_reference(form) and form.total_docs}
     for subject in subjects:
         limit = limits.get(subject.change.name.partition(" → ")[0])

@@ -15,8 +15,7 @@ from typing import Any
 from multiform.errors import DataError, UsageError, excerpt
 from multiform.forms import Form, ScoredSample
 from multiform.requests import Completion
-from multiform.results.results import Results
-from multiform.results.values import FormResult
+from multiform.results.values import FormResult, ResultsData
 from multiform.scoring.judges import JudgeUsage
 from multiform.scoring.scorers.ai_judge import AIJudge
 from multiform.statistics.estimates import MIN_LABELS, Estimate, PoweredMean, mean_estimate, powered_mean
@@ -85,7 +84,7 @@ def _self_preference(form: FormResult, judge: str) -> Estimate | None:
     return mean_estimate(differences) if differences else None
 
 
-def judging_notes(results: Results) -> Iterator[str]:
+def judging_notes(results: ResultsData) -> Iterator[str]:
     """Notes on the judges of a run, a line for each."""
     judging = results.run.get("judging") or {}
     for name, usage in judging.get("judges", {}).items():

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.formats.localization import language_names
 from multiform.forms import ScoredSample
-from multiform.results.results import Results
-from multiform.results.values import FormResult, GroupResult
+from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import Estimate
 from multiform.terminal import align
 
@@ -56,7 +55,7 @@ class LanguageSpread:
         }
 
 
-def language_spreads(results: Results) -> list[LanguageSpread]:
+def language_spreads(results: ResultsData) -> list[LanguageSpread]:
     """The spread over languages of every group whose tasks state different languages."""
     forms = {form.name: form for form in results.forms}
     spreads = [
@@ -154,7 +153,7 @@ def _row_key(sample: ScoredSample, stated: Any) -> Hashable:
     return None if None in values else tuple(map(str, values))
 
 
-def languages_text(results: Results) -> str:
+def languages_text(results: ResultsData) -> str:
     """One table: a row for each language, a column for each family; empty where no group has several languages.
 
     The languages of the most families come first, and of these the one with the highest mean score.

@@ -17,8 +17,7 @@ from multiform.results.groups import dataset_interval
 from multiform.results.judging import judging_notes
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.provenance import usage_words
-from multiform.results.results import Results
-from multiform.results.values import FormResult, GroupResult, metric_kind
+from multiform.results.values import FormResult, GroupResult, ResultsData, metric_kind
 from multiform.statistics.estimates import ALPHA, LEVEL, STOPPED_LEVEL
 from multiform.terminal import duration
 
@@ -40,7 +39,7 @@ class NotedForms:
     weight_by_size: bool = True
 
 
-def noted_forms(results: Results) -> list[NotedForms]:
+def noted_forms(results: ResultsData) -> list[NotedForms]:
     """The outermost groups with their forms, then the forms that are in none."""
     by_name = {form.name: form for form in results.forms}
     noted = []
@@ -51,7 +50,7 @@ def noted_forms(results: Results) -> list[NotedForms]:
     return [*noted, *(NotedForms(name=form.name, forms=[form]) for form in by_name.values())]
 
 
-def extractions(results: Results) -> Iterator[tuple[str, Extraction]]:
+def extractions(results: ResultsData) -> Iterator[tuple[str, Extraction]]:
     """The extraction shares of each group and form, with its name."""
     for entry in noted_forms(results):
         read = [extraction for form in entry.forms if (extraction := extraction_of(form)) is not None]
@@ -59,7 +58,7 @@ def extractions(results: Results) -> Iterator[tuple[str, Extraction]]:
             yield entry.name, pooled_extraction(read, weight_by_size=entry.weight_by_size)
 
 
-def form_notes(results: Results) -> Iterator[str]:
+def form_notes(results: ResultsData) -> Iterator[str]:
     """Notes on completions without an extracted answer, and on task settings that formats override."""
     for name, extraction in extractions(results):
         if extraction.missing.value or extraction.lenient.value > extraction.right.value:
@@ -104,7 +103,7 @@ def failures_of(entry: FormResult | GroupResult) -> dict[str, Any]:
     return {"failed": len(entry.failed), "documents": documents, "bounds": bounds}
 
 
-def result_notes(results: Results) -> list[str]:
+def result_notes(results: ResultsData) -> list[str]:
     """Notes on the scores, a line for each: that they are partial, failed documents, truncated prompts, how completions
     ended, ties, and a server whose model changed."""
     notes = [] if results.status == "complete" else [f"partial results: the run {status_words(results.status)}"]
@@ -123,7 +122,7 @@ def result_notes(results: Results) -> list[str]:
     return [*notes, *(note for kind in kinds for note in kind(results))]
 
 
-def _control_notes(results: Results) -> Iterator[str]:
+def _control_notes(results: ResultsData) -> Iterator[str]:
     """The scores of controls, which no comparison has, beside the best score of that kind under a form of the task."""
     scored = [form for form in results.forms if form.has_score]
     for control in (form for form in scored if form.control):
@@ -135,7 +134,7 @@ def _control_notes(results: Results) -> Iterator[str]:
         yield f"{control.name}: a control, outside of comparisons: it scores {score}{beside}"
 
 
-def _thought_notes(results: Results) -> Iterator[str]:
+def _thought_notes(results: ResultsData) -> Iterator[str]:
     """Thoughts that ran into the token limit: they have no answer, which is not the same as a wrong one."""
     for entry in noted_forms(results):
         for ranked, become in ((False, "they count as wrong"), (True, "the choices are scored after what there was")):
@@ -154,7 +153,7 @@ def _limit_words(sample: ScoredSample) -> str:
     return f" at {limit:,} tokens" if isinstance(limit, int) else " at the end of the context"
 
 
-def _limit_notes(results: Results) -> Iterator[str]:
+def _limit_notes(results: ResultsData) -> Iterator[str]:
     """That `--limit` takes the first rows, which are no random sample where a file is sorted."""
     partial = [form for form in results.forms if form.n < form.total_docs]
     if _drawing(results) != "first":
@@ -165,7 +164,7 @@ def _limit_notes(results: Results) -> Iterator[str]:
         yield f"limit: {listed}, which is not a random sample if the file is sorted (--sample random draws one)"
 
 
-def _dataset_notes(results: Results) -> Iterator[str]:
+def _dataset_notes(results: ResultsData) -> Iterator[str]:
     """What all documents would score, where `--until_ci` or `--sample` drew some of them at random."""
     drawn_alone = _drawing(results) != "first"
     stops = [task["forms"] for task in results.run.get("budget") or () if task.get("rule") == "until_ci"]
@@ -183,12 +182,12 @@ def _dataset_notes(results: Results) -> Iterator[str]:
             yield f"{form.name}: {scored}; {drawn}"
 
 
-def _drawing(results: Results) -> str:
+def _drawing(results: ResultsData) -> str:
     """Which documents `--limit` took: "first", or how they were drawn."""
     return str((results.run.get("arguments") or {}).get("sample", "first"))
 
 
-def _ending_notes(results: Results) -> Iterator[str]:
+def _ending_notes(results: ResultsData) -> Iterator[str]:
     """Completions that did not end by themselves, of which a score alone says only that they are wrong.
 
     Thoughts that were cut off have a note of their own, or a budget at which they end.
@@ -211,7 +210,7 @@ def _cut_off_answers(form: FormResult) -> int:
     return sum(any(a.ending == "cut off" and not a.is_thought_cut_off for a in listed) for listed in answers.values())
 
 
-def _tie_notes(results: Results) -> Iterator[str]:
+def _tie_notes(results: ResultsData) -> Iterator[str]:
     for entry in noted_forms(results):
         if number := sum(form.ties for form in entry.forms):
             total = sum(form.n for form in entry.forms)
@@ -219,7 +218,7 @@ def _tie_notes(results: Results) -> Iterator[str]:
             yield f"{entry.name}: {note}; the first of them is picked"
 
 
-def _token_notes(results: Results) -> Iterator[str]:
+def _token_notes(results: ResultsData) -> Iterator[str]:
     counts = results.run.get("server_tokens")
     if counts:
         read, written = counts.get("prompt", 0), counts.get("completion", 0)
@@ -229,7 +228,7 @@ def _token_notes(results: Results) -> Iterator[str]:
         yield f"{counted}, without cached responses{price}"
 
 
-def _version_notes(results: Results) -> Iterator[str]:
+def _version_notes(results: ResultsData) -> Iterator[str]:
     for key, counts in (results.run.get("server_versions") or {}).items():
         listed = ", ".join(f"{value} ({number} responses)" for value, number in counts.items())
         yield f"the server's {key} changed during the run: {listed}"
@@ -278,7 +277,9 @@ def stop_lines(stops: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def closing_lines(results: Results, *, output_path: str | Path | None = None, report: Path | None = None) -> list[str]:
+def closing_lines(
+    results: ResultsData, *, output_path: str | Path | None = None, report: Path | None = None
+) -> list[str]:
     """The closing lines; `output_path` is where the results were written, `report` the path of the report."""
     lines = [*_findings(results), *_time_line(results)]
     if report is not None:
@@ -290,7 +291,7 @@ def closing_lines(results: Results, *, output_path: str | Path | None = None, re
     return lines
 
 
-def _findings(results: Results) -> Iterator[str]:
+def _findings(results: ResultsData) -> Iterator[str]:
     """The clearest difference between two forms, and the form of which the most could not be extracted."""
     shown = [comparison for comparison in shown_comparisons(results) if comparison.spread is not None]
     pairs = [(comparison, pair) for comparison in shown for pair in comparison.differences]
@@ -340,7 +341,7 @@ def _wording_lines(shown: Sequence[FormComparison]) -> Iterator[str]:
         yield f"{len(entries) - _POPULATIONS} more formats with several wordings are in the results file (across_forms)"
 
 
-def _time_line(results: Results) -> Iterator[str]:
+def _time_line(results: ResultsData) -> Iterator[str]:
     seconds = results.provenance.get("total_evaluation_time_seconds")
     usage = results.provenance.get("usage")
     if seconds is None:

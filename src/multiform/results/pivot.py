@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from multiform.results.results import Results
-from multiform.results.values import FormResult, GroupResult, direction_words
+from multiform.results.values import FormResult, GroupResult, ResultsData, direction_words
 from multiform.statistics.estimates import ALPHA, Estimate
 from multiform.terminal import latex_text, one_line
 
@@ -63,7 +62,7 @@ class Pivot:
         return cells
 
 
-def pivot(results: Results, *, turned: bool | None = None) -> Pivot:
+def pivot(results: ResultsData, *, turned: bool | None = None) -> Pivot:
     """Arrange the first score of every form; the tasks of a group with scores are folded into one row.
 
     Forms are rows where `turned` is true; by default, where there are more forms than tasks.
@@ -100,7 +99,7 @@ def pivot(results: Results, *, turned: bool | None = None) -> Pivot:
     )
 
 
-def _row_entries(results: Results) -> Iterator[list[FormResult | GroupResult]]:
+def _row_entries(results: ResultsData) -> Iterator[list[FormResult | GroupResult]]:
     """The entries of each row: all forms of a task, or of a group whose scores stand for its tasks."""
     scored = {group.path for group in results.groups if group.estimates}
     outer = [group for group in results.groups if group.path in scored]
@@ -180,7 +179,7 @@ def _shown_metrics(label: str, entries: Sequence[Sequence[FormResult | GroupResu
     return shown if len(shown) <= _LONGEST_METRIC else " or\n".join(metrics)
 
 
-def shown_comparisons(results: Results) -> list[FormComparison]:
+def shown_comparisons(results: ResultsData) -> list[FormComparison]:
     """The comparisons of the rows: those of groups, and those of tasks that are not folded into one.
 
     Ranked choices and generated answers are compared with each other in the results file alone.
@@ -191,7 +190,7 @@ def shown_comparisons(results: Results) -> list[FormComparison]:
     ]
 
 
-def named_comparisons(results: Results) -> Iterator[tuple[str, FormComparison]]:
+def named_comparisons(results: ResultsData) -> Iterator[tuple[str, FormComparison]]:
     """The comparisons of the rows by their names, with the kind of scoring where a row has several."""
     shown = shown_comparisons(results)
     for comparison in shown:
@@ -199,7 +198,7 @@ def named_comparisons(results: Results) -> Iterator[tuple[str, FormComparison]]:
         yield f"{comparison.name} ({comparison.scoring})" if several else comparison.name, comparison
 
 
-def _shared_notes(results: Results) -> Iterator[str]:
+def _shared_notes(results: ResultsData) -> Iterator[str]:
     """Where forms have different numbers of documents, over how many of them they are compared."""
     numbers = {entry.name: entry.n for entry in results.entries}
     for name, comparison in named_comparisons(results):
@@ -208,7 +207,7 @@ def _shared_notes(results: Results) -> Iterator[str]:
             yield f"{name}: best minus worst is over the {comparison.n} documents that all forms have"
 
 
-def _chance_notes(results: Results, short: Mapping[str, str]) -> Iterator[str]:
+def _chance_notes(results: ResultsData, short: Mapping[str, str]) -> Iterator[str]:
     """What equal forms and a random choice would show, so that noise is not read as a finding.
 
     `short` has the headings of the columns.
@@ -233,7 +232,7 @@ def _chance_notes(results: Results, short: Mapping[str, str]) -> Iterator[str]:
             yield f"{name}: a random choice scores {level:.3f}; not distinguishable from that: {which}"
 
 
-def _right_notes(results: Results) -> Iterator[str]:
+def _right_notes(results: ResultsData) -> Iterator[str]:
     """How the forms of each row get single documents right."""
     for name, comparison in named_comparisons(results):
         right = comparison.rightness
@@ -245,7 +244,7 @@ def _right_notes(results: Results) -> Iterator[str]:
             )
 
 
-def latex(results: Results) -> str:
+def latex(results: ResultsData) -> str:
     """The pivot table in LaTeX, for the package booktabs."""
     table = pivot(results, turned=False)
     columns = "lr" + "r" * len(table.headings) + ("l" if any(row.differences for row in table.rows) else "")

@@ -22,7 +22,7 @@ from multiform.models import Model
 from multiform.models.identity import package_version
 from multiform.models.model import Usage
 from multiform.paths import display, safe_name
-from multiform.results.results import Results
+from multiform.results.values import ResultsData
 from multiform.tasks.keys import FewshotConfig, plain
 
 #: The version of lm-eval that prompts, scores and files agree with.
@@ -200,7 +200,7 @@ _REPEATED = ("--include_path", "--import", "--dataset_mirror")
 _JOINED = ("--languages", "--thinking_budget")
 
 
-def command(results: Results) -> str | None:
+def command(results: ResultsData) -> str | None:
     """The command that reproduces the results; None where Multiform did not write them, or the tasks have no name.
 
     Older files do not record the options; there, the names of the forms and the known options are used.
@@ -256,7 +256,7 @@ def _words(flag: str, value: Any) -> list[str]:
     return [flag, str(value)]
 
 
-def _names(results: Results) -> list[str]:
+def _names(results: ResultsData) -> list[str]:
     """The outermost groups, and the forms that are in none."""
     inside = {name for group in results.groups for name in group.members}
     groups = [group.name for group in results.groups if group.depth == 0]

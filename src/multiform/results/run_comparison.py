@@ -13,8 +13,7 @@ from typing import Any
 from multiform.errors import DataError, MultiformError, UsageError
 from multiform.forms import ScoredSample
 from multiform.results.compare import ScoredForm, is_mean, shared_scores
-from multiform.results.results import Results
-from multiform.results.values import FormResult, GroupResult, metric_kind, metric_label
+from multiform.results.values import FormResult, GroupResult, ResultsData, metric_kind, metric_label
 from multiform.statistics.differences import holm, paired_difference, simultaneous_bounds
 from multiform.statistics.estimates import LEVEL, Estimate, normal_estimate
 from multiform.statistics.means import DocumentScores, form_means, pool_subjects
@@ -79,7 +78,7 @@ class FormChange:
         return self.difference.value if self.higher_is_better else -self.difference.value
 
 
-def compare_runs(first: Results, second: Results, *, metric: str | None = None) -> list[FormChange]:
+def compare_runs(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[FormChange]:
     """Every form that both runs have, on its first metric or on `metric`; two single forms are matched by their task.
 
     Scores are compared document by document. A document that differs between the runs is refused, as its scores do not
@@ -88,7 +87,7 @@ def compare_runs(first: Results, second: Results, *, metric: str | None = None) 
     return _correct([compare_form(form, counterpart, metric) for form, counterpart in form_pairs(first, second)])
 
 
-def compare_all_runs(runs: Sequence[Results]) -> list[tuple[int, int, FormChange]]:
+def compare_all_runs(runs: Sequence[ResultsData]) -> list[tuple[int, int, FormChange]]:
     """Every form that two of the runs have, with the numbers of the two runs; corrected for all of these at once.
 
     For two runs, these are the changes of `compare_runs`. What cannot be compared is left out.
@@ -104,7 +103,7 @@ def compare_all_runs(runs: Sequence[Results]) -> list[tuple[int, int, FormChange
     return [(*pair, change) for pair, change in zip(pairs, _correct(changes), strict=True)]
 
 
-def compare_groups(first: Results, second: Results, *, metric: str | None = None) -> list[FormChange]:
+def compare_groups(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[FormChange]:
     """Every group with a score that both runs have: over the documents of its tasks, weighted as the group says.
 
     A group whose score is no mean, or whose tasks differ, is compared by its scores alone; a group without the score
@@ -140,7 +139,7 @@ class WordingChange:
     reversal: float
 
 
-def compare_wordings(first: Results, second: Results, *, metric: str | None = None) -> list[WordingChange]:
+def compare_wordings(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[WordingChange]:
     """The difference between two runs over the wordings of each format of which both have three or more."""
     by_format: dict[tuple[str, str], list[tuple[FormResult, FormResult]]] = {}
     for form, counterpart in form_pairs(first, second):
@@ -162,13 +161,13 @@ def compare_wordings(first: Results, second: Results, *, metric: str | None = No
     return changes
 
 
-def only_in(first: Results, second: Results) -> list[str]:
+def only_in(first: ResultsData, second: ResultsData) -> list[str]:
     """The forms of the first run that have no counterpart in the second."""
     paired = {form.name for form, _ in form_pairs(first, second)}
     return [form.name for form in first.forms if form.name not in paired]
 
 
-def form_pairs(first: Results, second: Results) -> list[tuple[FormResult, FormResult]]:
+def form_pairs(first: ResultsData, second: ResultsData) -> list[tuple[FormResult, FormResult]]:
     """The forms of two runs that belong together, by name; two single forms by their task."""
     named = {form.name: form for form in second.forms}
     pairs = [(form, named[form.name]) for form in first.forms if form.name in named]
@@ -283,7 +282,9 @@ class _SharedDocuments:
         return cls(table, gains, (only_first, only_second))
 
 
-def _compare_group(first: tuple[Results, GroupResult], second: tuple[Results, GroupResult], key: str) -> FormChange:
+def _compare_group(
+    first: tuple[ResultsData, GroupResult], second: tuple[ResultsData, GroupResult], key: str
+) -> FormChange:
     sides = [(g, {form.name: form for form in run.forms if form.name in g.forms}) for run, g in (first, second)]
     (group, before), (other, after) = sides
     shared = None

@@ -15,8 +15,7 @@ from multiform.errors import UsageError, excerpt
 from multiform.results.export import SCORE_COLUMNS, frame_rows
 from multiform.results.notes import form_notes, result_notes
 from multiform.results.pivot import Pivot, latex, pivot
-from multiform.results.results import Results
-from multiform.results.values import FormResult, GroupResult, metric_label
+from multiform.results.values import FormResult, GroupResult, ResultsData, metric_label
 from multiform.terminal import csv_cell, markdown_text, visible
 
 if TYPE_CHECKING:  # not all styles need it
@@ -42,12 +41,12 @@ COLUMNS = ("Form", "n", "Shots", "Metric", "Score", "± SE", "95 % interval")
 _SHORTEST_NAME, _SHORTEST_METRIC = 12, 16
 
 
-def default_style(results: Results) -> TableStyle:
+def default_style(results: ResultsData) -> TableStyle:
     """The pivot where tasks have several forms, which it compares, else a row for each metric of each task."""
     return "pivot" if len({form.task for form in results.forms}) < len(results.forms) else "long"
 
 
-def table_text(results: Results, style: str | None = None, *, width: int | None = None, color: bool = False) -> str:
+def table_text(results: ResultsData, style: str | None = None, *, width: int | None = None, color: bool = False) -> str:
     """The results as a table; with a `width`, a long table or pivot folds names and moves columns, so that it fits."""
     style = default_style(results) if style is None else style
     if style not in get_args(TableStyle):
@@ -85,7 +84,7 @@ def _console(width: int, *, color: bool) -> Console:
     )
 
 
-def _parts(results: Results, style: str, width: int) -> tuple[list[list[Column]], Sequence[str]]:
+def _parts(results: ResultsData, style: str, width: int) -> tuple[list[list[Column]], Sequence[str]]:
     """The columns of each part of a long table or pivot, and what is noted of them."""
     if style == "pivot":
         arranged = pivot(results)
@@ -95,7 +94,7 @@ def _parts(results: Results, style: str, width: int) -> tuple[list[list[Column]]
     return [_long_columns(forms, "Form", width), *([_long_columns(groups, "Group", width)] if groups else [])], ()
 
 
-def _csv(results: Results) -> str:
+def _csv(results: ResultsData) -> str:
     """A line for each metric and filter of each form and group, with the columns of the data frame."""
     text = io.StringIO()
     writer = csv.DictWriter(text, SCORE_COLUMNS, lineterminator="\n")
@@ -262,7 +261,7 @@ def long_rows(entry: FormResult | GroupResult, *, indent: str = "") -> Iterator[
         name, shots, n = "", "", n or str(estimate.n)
 
 
-def html_text(results: Results) -> str:
+def html_text(results: ResultsData) -> str:
     """The results for a notebook: the table, the spread over forms, and the notes."""
     parts, notes = _parts(results, default_style(results), _UNLIMITED)
     shown = [*notes, *form_notes(results), *result_notes(results)]
@@ -278,7 +277,7 @@ def _html_table(columns: Sequence[Column]) -> str:
     return f"<table><thead><tr>{cells('th', (c.heading for c in columns))}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def markdown(results: Results) -> str:
+def markdown(results: ResultsData) -> str:
     """A line about the run and a table of tasks, then a table of groups where there are any.
 
     |Tasks|Version|Filter|n-shot|Metric|   |Value|   |Stderr|

@@ -1,16 +1,21 @@
-"""The values of results: the scores and samples of forms, the scores of groups, and failed documents."""
+"""The values of results: the scores of forms and groups, failed documents, and all that a run found."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest
 from multiform.forms import Sample, ScoredSample
 from multiform.requests import Completion, Ending, FailedRequest, Output
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.estimates import Estimate
+
+if TYPE_CHECKING:
+    from multiform.results.form_comparison import FormComparison
 
 #: The order in which lm-eval writes the metrics of an output type, whatever that of `metric_list`.
 _METRIC_ORDER = {
@@ -272,3 +277,122 @@ def lm_eval_scores(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
         values[key] = estimate.value
         values[f"{metric}_stderr,{scorer}"] = "N/A" if estimate.stderr is None else estimate.stderr
     return values
+
+
+class NoSuchResultError(UsageError, KeyError):
+    """There is no form, group or metric of that name; also a KeyError, as for any mapping."""
+
+
+class Scores(dict[str, Any]):
+    """The scores of a form or group, keyed ``metric,filter``; ``metric`` is enough if there is one filter.
+
+    ``metric_interval`` is the 95 % interval, which lm-eval's keys, over which this iterates, do not have.
+
+    >>> scores = Scores("quiz@mcqa", {"acc,none": 0.5, "acc_stderr,none": 0.1}, {"acc,none": (0.3, 0.7)})
+    >>> scores["acc"], scores["acc_stderr"], scores["acc_interval"], scores.get("f1"), "acc" in scores
+    (0.5, 0.1, (0.3, 0.7), None, True)
+    >>> scores["accuracy"]
+    Traceback (most recent call last):
+    multiform.results.values.NoSuchResultError: quiz@mcqa: no score 'accuracy'; there are: acc
+    """
+
+    def __init__(
+        self, name: str, values: dict[str, Any], intervals: Mapping[str, tuple[float, float]] | None = None
+    ) -> None:
+        super().__init__(values)
+        self.name = name
+        self._intervals = {key.replace(",", "_interval,", 1): bounds for key, bounds in (intervals or {}).items()}
+
+    def __missing__(self, key: str) -> Any:
+        if key in self._intervals:
+            return self._intervals[key]
+        keys = self._keys_of(key)
+        if len(keys) == 1:
+            return self[keys[0]]
+        if keys:
+            message, hint = f"'{key}' has several filters", f"ask for {' or '.join(map(repr, keys))}"
+            raise NoSuchResultError(message, where=self.name, hint=hint)
+        metrics = [name.partition(",")[0] for name in self if "," in name]
+        listed = [name for name in dict.fromkeys(metrics) if not name.endswith("_stderr")]
+        raise NoSuchResultError(f"no score '{key}'", where=self.name, hint=f"there are: {', '.join(listed) or 'none'}")
+
+    def get(self, key: str, default: Any = None) -> Any:
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or (isinstance(key, str) and len(self._keys_of(key)) == 1)
+
+    def _keys_of(self, metric: str) -> list[str]:
+        return [key for key in (*self, *self._intervals) if key.partition(",")[0] == metric and "," in key]
+
+
+def no_such_form(name: str, names: Iterable[str]) -> NoSuchResultError:
+    """The error for a form or group that was not run, with those that were."""
+    known = list(names)
+    hint = f"there are: {', '.join(known)}" if len(known) <= 20 else nearest(str(name), known, listed="there are")
+    return NoSuchResultError(f"no form or group '{name}'", where="results", hint=hint)
+
+
+#: The largest number of lines of a `repr`.
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsData(Mapping[str, Scores]):
+    """All that a run found: a mapping of forms and groups to scores. `Results` adds what a user can do with it."""
+
+    forms: Sequence[FormResult]
+    #: The settings of the run: model, arguments, seeds and so on.
+    run: Mapping[str, Any]
+    #: When, where and with which software the run was done.
+    provenance: Mapping[str, Any]
+    groups: Sequence[GroupResult] = ()
+    #: The forms of each task and group that was run under several, compared on the same documents.
+    comparisons: Sequence[FormComparison] = ()
+    #: "complete", or why they are partial: "stopped" by a signal, "failed", or still "running".
+    status: Literal["complete", "stopped", "failed", "running"] = "complete"
+    #: The files that the run has written.
+    files: Sequence[Path] = field(default=(), compare=False)
+    #: What kept the run from being complete.
+    problem: MultiformError | RunInterrupted | None = field(default=None, compare=False)
+
+    def __getitem__(self, name: str) -> Scores:
+        for entry in self.entries:
+            if entry.name == name:
+                return Scores(name, entry.scores(), {key: e.interval for key, e in entry.estimates.items()})
+        raise no_such_form(name, self)
+
+    @property
+    def entries(self) -> list[FormResult | GroupResult]:
+        """All forms, then all groups."""
+        return [*self.forms, *self.groups]
+
+    @property
+    def headlines(self) -> list[FormResult | GroupResult]:
+        """The outermost groups with a score, then the forms with one that are in none of them."""
+        groups = [group for group in self.groups if group.has_score and group.depth == 0]
+        inside = {name for group in groups for name in group.forms}
+        return [*groups, *(form for form in self.forms if form.name not in inside and form.has_score)]
+
+    @property
+    def model_name(self) -> str:
+        """What the model is called: by the label of a sweep, by its own name, or by its kind."""
+        return str(self.run.get("label") or self.provenance.get("model_name") or self.run.get("model") or "model")
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (group.name for group in self.groups)
+        yield from (form.name for form in self.forms)
+
+    def __len__(self) -> int:
+        return len(self.forms) + len(self.groups)
+
+    def __repr__(self) -> str:
+        if "plan" in self.run:
+            return f"<Results: plan only; {self.run['plan']}>"
+        lines = [f"  {entry.summary}" for entry in self.entries if entry.estimates]
+        more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+        kind = "Results" if self.status == "complete" else f"Partial results ({self.status})"
+        return "\n".join([f"<{kind} of {self.run.get('model')}: {len(self.forms)} forms>", *lines[:_SHOWN], *more])

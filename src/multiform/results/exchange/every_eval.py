@@ -17,13 +17,12 @@ from multiform.requests import Completion
 from multiform.results.exchange.exporters import exported_model, is_number
 from multiform.results.export import ending_time, json_line, to_json, write_json, write_lines
 from multiform.results.recorded import RecordedRun, document_line, results_file
-from multiform.results.results import Results
-from multiform.results.values import FormResult
+from multiform.results.values import FormResult, ResultsData
 
 SCHEMA_VERSION = "0.3.0"
 
 
-def write_every_eval(results: Results, folder: Path) -> list[Path]:
+def write_every_eval(results: ResultsData, folder: Path) -> list[Path]:
     """Write ``data/multiform/<developer>/<model>/<uuid>.json`` and its ``<uuid>_samples.jsonl``; returns the files."""
     model = exported_model(results)
     developer, _, short = model.rpartition("/")
@@ -46,7 +45,7 @@ def write_every_eval(results: Results, folder: Path) -> list[Path]:
     return files
 
 
-def _record(results: Results, saved: Mapping[str, Any], model: str, name: str) -> dict[str, Any]:
+def _record(results: ResultsData, saved: Mapping[str, Any], model: str, name: str) -> dict[str, Any]:
     stamp = str(ending_time(results).timestamp())
     version = str(results.provenance.get("multiform_version") or "unknown")
     return {
@@ -130,7 +129,7 @@ def _template(form: FormResult) -> str:
     return json.dumps(parts, default=str, ensure_ascii=False)
 
 
-def _instances(results: Results, model: str, name: str) -> Iterator[dict[str, Any]]:
+def _instances(results: ResultsData, model: str, name: str) -> Iterator[dict[str, Any]]:
     """A line for each document, scorer and score; failed documents have a line with an error, which has no score."""
     for form in results.forms:
         common = {

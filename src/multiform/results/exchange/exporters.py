@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from multiform.hashing import sha256
 from multiform.registry import Registry
 from multiform.results.export import ending_time, frame_rows, write_lines
 from multiform.results.results import Results
-from multiform.results.values import FormResult
+from multiform.results.values import FormResult, ResultsData
 
 #: Writes results into a folder, and returns the files. The results have no secrets.
 Exporter: TypeAlias = Callable[[Results, Path], list[Path]]
@@ -47,11 +47,13 @@ def write_samples_table(results: Results, folder: Path) -> list[Path]:
     return [results.to_parquet(folder / "samples.parquet")]
 
 
+R = TypeVar("R", bound=ResultsData)
+
 #: The ends of the names of arguments whose values are never passed on; a number or truth value is no secret.
 _SECRET = re.compile(r"(key|token|secret|password|authorization|header|cookie|credential)s?$", re.IGNORECASE)
 
 
-def exported_model(results: Results) -> str:
+def exported_model(results: ResultsData) -> str:
     """The name of the model, whatever label a sweep has for it."""
     return str(results.provenance.get("model_name") or results.run.get("model"))
 
@@ -76,7 +78,7 @@ def without_secrets(value: Any) -> Any:
     return [without_secrets(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def shareable(results: Results) -> Results:
+def shareable(results: R) -> R:
     """The results without secrets, for whoever is not the user: those of the run, and of the metadata of each form.
 
     The metadata have the arguments of the model.
@@ -88,13 +90,13 @@ def shareable(results: Results) -> Results:
     return replace(results, run=without_secrets(dict(results.run)), forms=forms)
 
 
-def write_telemetry(results: Results, folder: Path) -> list[Path]:
+def write_telemetry(results: ResultsData, folder: Path) -> list[Path]:
     """Write ``metrics.jsonl`` (a gauge for each score) and ``logs.jsonl`` (an event for each sample); the files."""
     lines = {"metrics": [_metrics(results)], "logs": _logs(results)}
     return [write_lines(folder / f"{name}.jsonl", listed) for name, listed in lines.items()]
 
 
-def _metrics(results: Results) -> dict[str, Any]:
+def _metrics(results: ResultsData) -> dict[str, Any]:
     by_metric: dict[str, list[dict[str, Any]]] = {}
     for row in frame_rows(results):
         attributes = {key: row[key] for key in ("name", "kind", "task", "format", "filter", "n") if row.get(key)}
@@ -107,7 +109,7 @@ def _metrics(results: Results) -> dict[str, Any]:
     return {"resourceMetrics": [{"resource": _resource(results), "scopeMetrics": [scoped]}]}
 
 
-def _logs(results: Results) -> Iterator[dict[str, Any]]:
+def _logs(results: ResultsData) -> Iterator[dict[str, Any]]:
     """A line for each form: its samples and failed documents as records of GenAI's evaluation event."""
     for form in results.forms:
         scoped = {"scope": {"name": "multiform"}, "logRecords": [*_records(form, _time(results))]}
@@ -142,11 +144,11 @@ def _record(name: str, attributes: Mapping[str, Any], time: str, trace: str) -> 
     }
 
 
-def _time(results: Results) -> str:
+def _time(results: ResultsData) -> str:
     return str(int(ending_time(results).timestamp() * 1_000_000) * 1000)
 
 
-def _resource(results: Results) -> dict[str, Any]:
+def _resource(results: ResultsData) -> dict[str, Any]:
     version, model = str(results.provenance.get("multiform_version")), exported_model(results)
     about = {"service.name": "multiform", "service.version": version, "gen_ai.request.model": model}
     return {"attributes": _attributes({**about, "multiform.status": results.status})}

@@ -16,7 +16,7 @@ from multiform.errors import UsageError, excerpt, nearest, reason
 from multiform.paths import replace_output, safe_name
 from multiform.results.exchange.exporters import is_number, shareable
 from multiform.results.export import write_results
-from multiform.results.results import Results
+from multiform.results.values import ResultsData
 
 logger = logging.getLogger("multiform")
 
@@ -103,7 +103,7 @@ class Hub:
             then = "the run begins, and its results are pushed at its end"
             logger.warning("the hub does not respond (%s): %s", self._words(error), then)
 
-    def push(self, results: Results) -> None:
+    def push(self, results: ResultsData) -> None:
         """Push the results of a complete run, and the samples of each form, without secrets; a failure is a warning."""
         target = self.target
         if results.status != "complete":
@@ -187,7 +187,7 @@ def card(target: HubTarget, model: str, files: Iterable[str]) -> str:
     return f"---\n{head}\n---\n\n" + "\n\n".join(filter(None, lines)) + "\n"
 
 
-def write_eval_results(results: Results, folder: Path) -> list[Path]:
+def write_eval_results(results: ResultsData, folder: Path) -> list[Path]:
     """Write ``.eval_results/<task>.yaml`` for the repository of a model: the first score of each form of each task."""
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 

@@ -19,16 +19,15 @@ from multiform.requests import Completion, GenerationRequest
 from multiform.results.exchange.exporters import exported_model, is_number
 from multiform.results.export import ending_time, to_json, write_json
 from multiform.results.recorded import OF_FORMS, RecordedRun, document_line, failures_entry, results_file
-from multiform.results.results import Results
 from multiform.results.samples import sample_line
-from multiform.results.values import FailedDoc, FormResult
+from multiform.results.values import FailedDoc, FormResult, ResultsData
 
 _STATUS = {"complete": "success", "stopped": "cancelled", "failed": "error"}
 #: The values of Inspect's scores that are words.
 _GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 
 
-def write_inspect_logs(results: Results, folder: Path) -> list[Path]:
+def write_inspect_logs(results: ResultsData, folder: Path) -> list[Path]:
     """Write a JSON log for each form; all of them have the same `run_id`. Returns the files."""
     saved = to_json(results)
     created = ending_time(results).isoformat(timespec="seconds")
@@ -41,7 +40,7 @@ def write_inspect_logs(results: Results, folder: Path) -> list[Path]:
     ]
 
 
-def _log(form: FormResult, results: Results, saved: Mapping[str, Any], created: str, run_id: str) -> dict[str, Any]:
+def _log(form: FormResult, results: ResultsData, saved: Mapping[str, Any], created: str, run_id: str) -> dict[str, Any]:
     about = {key: saved[key][form.name] for key in OF_FORMS if form.name in (saved.get(key) or {})}
     failed = {doc.doc_id: doc for doc in form.failed}
     samples = _samples(form, failed)

@@ -23,7 +23,7 @@ from multiform.errors import UsageError, nearest
 from multiform.forms import ScoredSample
 from multiform.results.exchange.exporters import is_number, shareable, without_secrets
 from multiform.results.export import SAMPLE_COLUMNS, json_line, sample_rows, to_json, write_json
-from multiform.results.results import Results
+from multiform.results.values import ResultsData
 
 logger = logging.getLogger("multiform")
 
@@ -54,7 +54,7 @@ class Tracker(Protocol):
         The names of the latter begin with ``running/``.
         """
 
-    def finish(self, results: Results | None, state: str) -> None:
+    def finish(self, results: ResultsData | None, state: str) -> None:
         """The run has ended: "complete", "stopped" or "failed"; results may be partial, or None."""
 
 
@@ -80,7 +80,7 @@ class WandbTracker:
     def log(self, scores: Mapping[str, float]) -> None:
         self._run.log(dict(scores))
 
-    def finish(self, results: Results | None, state: str) -> None:
+    def finish(self, results: ResultsData | None, state: str) -> None:
         library = importlib.import_module(self.module)
         if results is not None and results.forms:
             self._run.log({"samples": library.Table(columns=list(SAMPLE_COLUMNS), data=_table(results))})
@@ -134,7 +134,7 @@ class MlflowTracker:
         for start in range(0, len(metrics), _MLFLOW_METRICS):
             self._client.log_batch(self._run_id, metrics=metrics[start : start + _MLFLOW_METRICS])
 
-    def finish(self, results: Results | None, state: str) -> None:
+    def finish(self, results: ResultsData | None, state: str) -> None:
         if results is not None and results.forms:
             with TemporaryDirectory() as folder:
                 for file in _artifacts(results, Path(folder), self._write_report):
@@ -144,7 +144,7 @@ class MlflowTracker:
         self._client.set_terminated(self._run_id, status=_MLFLOW_STATUS[state])
 
 
-def _artifacts(results: Results, folder: Path, write_report: WriteReport | None) -> list[Path]:
+def _artifacts(results: ResultsData, folder: Path, write_report: WriteReport | None) -> list[Path]:
     """The results file, the report, and a chart of the scores where Altair is installed."""
     files = [write_json(folder / "results.json", to_json(results))]
     if write_report is not None:
@@ -156,7 +156,7 @@ def _artifacts(results: Results, folder: Path, write_report: WriteReport | None)
     return files
 
 
-def _table(results: Results) -> list[list[Any]]:
+def _table(results: ResultsData) -> list[list[Any]]:
     """The rows of all samples, as texts and numbers; the first ones where there are very many."""
     rows: list[list[Any]] = []
     for row in sample_rows(results.forms):
@@ -168,7 +168,7 @@ def _table(results: Results) -> list[list[Any]]:
     return rows
 
 
-def score_values(results: Results) -> dict[str, float]:
+def score_values(results: ResultsData) -> dict[str, float]:
     """The scores of all forms and groups with their bounds, by ``form/metric,filter``."""
     scores = {}
     for entry in results.entries:
@@ -244,7 +244,7 @@ class Tracking:
             for worker in self._workers:
                 worker.submit_unless_busy(lambda tracker: tracker.log(scores))
 
-    def finish(self, results: Results | None, state: str) -> None:
+    def finish(self, results: ResultsData | None, state: str) -> None:
         """Pass on the results and the state, and wait a while for the trackers; only the first call counts."""
         if self._ended:
             return
