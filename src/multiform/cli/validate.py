@@ -257,7 +257,7 @@ def _render(config: TaskConfig, run: RunOptions, limit: float, logged: set[Findi
         lint = TasksLint(forms)
         for form in forms:
             for doc_id, doc in form.docs(limit=limit):
-                lint.references[form.name].see(form.sample(doc_id, doc))
+                lint.see_choices(form, form.sample(doc_id, doc))
                 count += 1
             notes += [*form.notes, *form.renderer.problems]
             lint.see_docs(form, form.docs())

@@ -70,7 +70,9 @@ class Form(FormSpec):
         """The same form with the settings of a run; this one stays as it is. Its hooks are those of a task with it."""
         config, settings = self.values_under(settings)
         if self.task is not None:
-            return self.task.copy_with(config, settings).form
+            form = self.task.copy_with(config, settings).form
+            assert isinstance(form, Form)
+            return form
         return Form(config, settings, self.hooks, mirror=self.mirror, loaded=self.source)
 
     def values_under(self, settings: RunSettings) -> tuple[TaskConfig, RunSettings]:

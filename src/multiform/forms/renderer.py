@@ -128,14 +128,22 @@ class Renderer:
         self._fields = FieldSet.of_docs(form)
         self._shot_fields = FieldSet.of_shots(form, self._fields)
         self.reader = FieldReader(form.config, lambda: form.eval_docs)
-        #: Reads the images and audio clips of documents.
-        self.media = MediaReader(form, self.reader)
-        #: The prompts as the form's hooks have them.
-        self.hook_prompts = HookPrompts(form, self.media)
         #: Documents that count as wrong whatever a model says, each as the error that says why.
         self.problems: list[DataError] = []
         self._delimiters = form.delimiters
         self._options = form.settings.prompt_options(None)
+        if form.has_media:
+            _ = self.media  # which refuses output types without a prompt
+
+    @cached_property
+    def media(self) -> MediaReader:
+        """Reads the images and audio clips of documents."""
+        return MediaReader(self.form, self.reader)
+
+    @cached_property
+    def hook_prompts(self) -> HookPrompts:
+        """The prompts as the form's hooks have them."""
+        return HookPrompts(self.form, self.media)
 
     @cached_property
     def examples(self) -> FewshotExamples:
@@ -242,15 +250,18 @@ class Renderer:
         doc, delimiters = fields.doc, self._delimiters
         description = self.reader.text(self.form.config.description, doc, "description")
         opening = system_turns(system_instruction, description, delimiters)
-        shots = self.examples.messages(doc, num_fewshot)
+        shots = self.examples.messages(doc, num_fewshot) if num_fewshot else []
         instruction = fields.instruction if shots else ""  # without examples it stays where it is
         opening += [replace(shots[0], content=instruction + shots[0].content), *shots[1:]] if instruction else shots
         questions = [question.removeprefix(instruction) for question in self.output_kind.inputs(fields)]
-        prompts = [self.media.place(Prompt(question), doc) for question in questions]
-        turns = [opening + query_turns(prompt, gen_prefix, delimiters) for prompt in prompts]
-        for prompt_turns in turns if self.media.kinds else ():
+        turns = [opening + query_turns(self._with_media(text, doc), gen_prefix, delimiters) for text in questions]
+        for prompt_turns in turns if self.form.has_media else ():
             self.media.check_turns(prompt_turns)
         return turns
+
+    def _with_media(self, text: str, doc: Doc) -> Prompt:
+        """A question with the images and audio clips of its document."""
+        return self.media.place(Prompt(text), doc) if self.form.has_media else Prompt(text)
 
     def _shot(self, doc: Doc) -> list[Turn]:
         """A few-shot example: a document with its answer."""
@@ -263,7 +274,7 @@ class Renderer:
                 rationale = self.reader.value(config.doc_to_rationale, doc, "doc_to_rationale")
             answer = written_answer(template, answer, "" if rationale is None else str(rationale))
         answer = after_prefix(answer, fields.gen_prefix)
-        return shot_turns(self.media.place(Prompt(question), doc), answer, fields.gen_prefix, delimiters)
+        return shot_turns(self._with_media(question, doc), answer, fields.gen_prefix, delimiters)
 
     def _requests(
         self, doc_id: int, fields: DocFields, options: PromptOptions, conversation: Conversation | None

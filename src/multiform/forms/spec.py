@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from multiform.arguments import accepted_arguments, overridden_methods
 from multiform.errors import ConfigError, DataError, UsageError, nearest, placing, running
@@ -25,9 +25,6 @@ from multiform.tasks.config import TaskConfig
 from multiform.tasks.datasets.documents import Docs, DocSource, select_ids
 from multiform.tasks.datasets.files import Dataset
 from multiform.tasks.keys import FewshotConfig, plain
-
-if TYPE_CHECKING:
-    from multiform.forms.task import Task
 
 #: What to do where a task's own code fails before there is a document.
 OWN_CODE = "it runs the task's own code: install what that imports, and allow what it downloads"
@@ -130,6 +127,17 @@ class RunSettings:
         )
 
 
+class TaskObject(Protocol):
+    """The object of a task class, whose methods are the hooks of its form."""
+
+    @property
+    def form(self) -> FormSpec:
+        """The form of this object."""
+
+    def copy_with(self, config: TaskConfig, settings: RunSettings) -> TaskObject:
+        """A copy of the object with another form."""
+
+
 @dataclass(frozen=True, eq=False)
 class FormSpec:
     """A task's configuration under its format, with the settings of a run, the hooks of its class, and its documents.
@@ -147,7 +155,7 @@ class FormSpec:
     #: Folder in which datasets are looked up before the hub.
     mirror: Path | None = None
     #: The object whose methods are the hooks; None for a task without a class of its own.
-    task: Task | None = None
+    task: TaskObject | None = None
     #: Documents that are loaded already, which are used again if they are the same.
     loaded: DocSource | None = None
 

@@ -42,8 +42,9 @@ class TasksLint:
 
     def __init__(self, forms: Sequence[Form]) -> None:
         self.forms = forms
-        #: The checks of choices that speak of others.
-        self.references = {form.name: ReferenceChecks(form) for form in forms}
+        moved = (form for form in forms if form.config.axes or form.config.choice_order is not None)
+        #: The checks of choices that speak of others, for forms that may move them.
+        self._references = {form.name: ReferenceChecks(form) for form in moved}
         alike = {repr((form.task_name, stated_fields(form))): form for form in reversed(forms)}
         #: The checks of documents, for the first of the forms that read them in the same way.
         self.checks = {form.name: DocumentChecks(form) for form in alike.values()}
@@ -51,7 +52,12 @@ class TasksLint:
     def see(self, form: Form, sample: Sample) -> None:
         """Check a sample of a form."""
         self.see_docs(form, [(sample.doc_id, sample.doc)])
-        self.references[form.name].see(sample)
+        self.see_choices(form, sample)
+
+    def see_choices(self, form: Form, sample: Sample) -> None:
+        """Check whether the choices of a sample speak of others."""
+        if form.name in self._references:
+            self._references[form.name].see(sample)
 
     def see_docs(self, form: Form, docs: Iterable[tuple[int, Doc]]) -> None:
         """Check documents of a form, unless another form of the task reads them in the same way."""
@@ -65,7 +71,9 @@ class TasksLint:
             issues = fewshot_findings(form)
             if form.name in self.checks:
                 issues = [*self.checks[form.name].findings(), *issues, *_revision_findings(form)]
-            issues += [*answer_base_findings(form), *self.references[form.name].findings()]
+            issues += answer_base_findings(form)
+            if form.name in self._references:
+                issues += self._references[form.name].findings()
             # The codes that a task silences are checked even if nothing was found.
             findings += drop_silenced(form, issues) if issues or form.config.lint_ignore else []
         return list({(finding.task, finding.code, finding.what): finding for finding in findings}.values())
@@ -175,8 +183,9 @@ def language_findings(form: Form) -> list[Finding]:
             "advice": "write an instruction of your own in formats, or select mcqa, generate or cot",
         }
         return [Finding.of_form(form, "mixed_languages", form.where("formats"), what, **details)]
-    native = task_language(form.metadata)
-    if format.language is not None or native is None or ENGLISH in (native, form.metadata.get("language")):
+    is_english = form.metadata.get("language") in (None, ENGLISH)
+    native = None if is_english else task_language(form.metadata)
+    if format.language is not None or native in (None, ENGLISH):
         return []
     try:
         local = localize(format, local_words(native))

@@ -71,17 +71,17 @@ def _answer_key_to_index(key: object, labels: Sequence[str] | None = None) -> in
     return answer_key_to_index(str(key)) if labels is None else list(map(str, labels)).index(str(key).strip())
 
 
-def _reading(parse: Callable[[str], Any], expected: str, columns: str) -> Callable[[Any], Any]:
+def _parsing_filter(parse: Callable[[str], Any], expected: str, columns: str) -> Callable[[Any], Any]:
     """A filter that parses the text of a column, and leaves other values as they are."""
 
-    def read(text: Any) -> Any:
+    def parse_text(text: Any) -> Any:
         try:
             return parse(text.strip()) if isinstance(text, str) else text
         except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
             hint = f"use the filter on columns with {columns} only"
             raise DataError(f"not {expected}: {excerpt(text)}", hint=hint) from error
 
-    return read
+    return parse_text
 
 
 def _indexes(values: Sequence[Any], value: Any) -> list[int]:
@@ -117,14 +117,14 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "regex_replace": _regex_replace,
     "answer_key_to_index": _answer_key_to_index,
     "choice_list": choice_list,
-    "literal": _reading(ast.literal_eval, "a list or mapping as text", "lists as text"),
+    "literal": _parsing_filter(ast.literal_eval, "a list or mapping as text", "lists as text"),
     "shuffle": _shuffle,
     "findall": _findall,
     "boxed": _boxed_answer,
     "indexes": _indexes,
     "mend_encoding": _mend_encoding,
     "unescape": html.unescape,
-    "from_json": _reading(json.loads, "JSON", "JSON"),
+    "from_json": _parsing_filter(json.loads, "JSON", "JSON"),
     "values": lambda mapping: list(mapping.values()),
     "gold_index": _over_choices(gold_index),
     "gold_label": _over_choices(gold_label),

@@ -102,12 +102,12 @@ def _shorten_names(chart: ChartSpec, results: ResultsData) -> tuple[ChartSpec, l
     text = str(chart.to_dict())
     shorts = {label: short for label, short in short_formats(results.forms).items() if label != short and label in text}
 
-    def shorten(value: Any) -> Any:
+    def abbreviate(value: Any) -> Any:
         """A text, or the texts in a row or list, with the longest labels replaced first."""
         if isinstance(value, Mapping):
-            return {key: shorten(item) for key, item in value.items()}
+            return {key: abbreviate(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [shorten(item) for item in value]
+            return [abbreviate(item) for item in value]
         for label in sorted(shorts, key=len, reverse=True) if isinstance(value, str) else ():
             value = value.replace(label, shorts[label])
         return value
@@ -115,11 +115,11 @@ def _shorten_names(chart: ChartSpec, results: ResultsData) -> tuple[ChartSpec, l
     panels = [
         replace(
             panel,
-            title=shorten(panel.title),
-            x=replace(panel.x, names=shorten(panel.x.names)),
-            y=replace(panel.y, names=shorten(panel.y.names)),
-            domain=shorten(panel.domain),
-            rows=shorten(panel.rows),
+            title=abbreviate(panel.title),
+            x=replace(panel.x, names=abbreviate(panel.x.names)),
+            y=replace(panel.y, names=abbreviate(panel.y.names)),
+            domain=abbreviate(panel.domain),
+            rows=abbreviate(panel.rows),
         )
         for panel in chart.panels
     ]

@@ -252,7 +252,8 @@ def settings_findings(forms: Sequence[Form], corpus: bool) -> list[Finding]:
     """The lint findings about the settings of forms; with a `corpus`, those about a missing one are left out."""
     findings: list[Finding] = []
     for form in forms:
-        findings += drop_silenced(form, [each for each in language_findings(form) if each.level == "warning"])
+        issues = [finding for finding in language_findings(form) if finding.level == "warning"]
+        findings += drop_silenced(form, issues) if issues else []
     return findings if corpus else [*findings, *corpus_findings(forms)]
 
 

@@ -201,7 +201,7 @@ class Pruned:
 
 def usage(path: Path) -> list[ModelUsage]:
     """The responses of each model in a store, the newest first."""
-    with _opened(path) as connection:
+    with _open_store(path) as connection:
         query = f"""
             SELECT identity, count(*), sum(length(output) + {_OVERHEAD}),
                 min(nullif(created, 0)), max(nullif(created, 0))
@@ -214,7 +214,7 @@ def usage(path: Path) -> list[ModelUsage]:
 
 def export_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Every response of a store: its model, the hash of its request, its output as it is stored, and its time."""
-    with _opened(path) as connection:
+    with _open_store(path) as connection:
         for identity in [row[0] for row in connection.execute("SELECT identity FROM models ORDER BY identity")]:
             for request, output, created, _ in _intact_rows(connection, identity, path):
                 yield {"model": identity, "request": request.hex(), "output": output, "created": created or None}
@@ -232,9 +232,9 @@ def merge(into: Path, sources: Sequence[Path]) -> int:
             raise _no_store(source)
     check_local(into)
     added = 0
-    with _opened(into, to_write=True) as connection:
+    with _open_store(into, to_write=True) as connection:
         for source in sources:
-            with _opened(source) as source_connection, connection:
+            with _open_store(source) as source_connection, connection:
                 query = adapt_query(source_connection, "SELECT signature, facts, checksum FROM facts")
                 connection.executemany(
                     "INSERT OR IGNORE INTO facts (signature, facts, checksum) VALUES (?, ?, ?)",
@@ -261,7 +261,7 @@ def prune(
     if not path.is_file():
         raise _no_store(path)
     before = _size(path)
-    with _opened(path, to_write=True) as connection:
+    with _open_store(path, to_write=True) as connection:
         with connection:
             removed = _delete(connection, max_age, max_size, model)
             if dry:
@@ -345,7 +345,7 @@ def _no_store(path: Path) -> UsageError:
 
 
 @contextmanager
-def _opened(path: Path, *, to_write: bool = False) -> Iterator[sqlite3.Connection]:
+def _open_store(path: Path, *, to_write: bool = False) -> Iterator[sqlite3.Connection]:
     """The database of a store, whose errors are reported to the user."""
     try:
         connection = connect(path) if to_write else connect_to_read(path)

@@ -130,7 +130,7 @@ class Spool(Generic[T]):
         return block[index - self._starts[number]]
 
 
-class Scores(NamedTuple):
+class SampleScores(NamedTuple):
     """What statistics need of a scored sample beside its document."""
 
     scorer: str
@@ -141,7 +141,7 @@ class Scores(NamedTuple):
     tied_choices: tuple[int, ...]
 
     @classmethod
-    def of(cls, sample: ScoredSample) -> Scores:
+    def of(cls, sample: ScoredSample) -> SampleScores:
         flags = sample.context_truncated, sample.endings, sample.tied_choices
         return cls(sample.scorer, dict(sample.values), sample.prediction, *flags)
 
@@ -157,7 +157,7 @@ class SampleBlock:
     @classmethod
     def of(cls, samples: Sequence[ScoredSample], *, compress: bool = False) -> SampleBlock:
         doc_ids = array("q", [sample.doc_id for sample in samples])
-        scores = pack_block([Scores.of(sample) for sample in samples], compress=True)
+        scores = pack_block([SampleScores.of(sample) for sample in samples], compress=True)
         return cls(doc_ids, scores, pack_block(samples, compress=compress))
 
     def __iter__(self) -> Iterator[ScoredSample]:
@@ -169,7 +169,7 @@ class SpooledSamples(Sequence[ScoredSample]):
 
     def __init__(self, file: SpoolFile | None = None) -> None:
         self.doc_ids = array("q")
-        self.scores: Spool[Scores] = Spool(SpoolFile(io.BytesIO(), most_loaded=2))
+        self.scores: Spool[SampleScores] = Spool(SpoolFile(io.BytesIO(), most_loaded=2))
         self.samples: Spool[ScoredSample] = Spool(file)
         self._order: Sequence[int] | None = None
 
@@ -232,7 +232,7 @@ class _SpooledSample(ScoredSample):
 
     def __getattr__(self, name: str) -> Any:
         """A field of the sample: in memory where statistics need it, and else in the file."""
-        return getattr(self._home.scores[self._row] if name in Scores._fields else _whole(self), name)
+        return getattr(self._home.scores[self._row] if name in SampleScores._fields else _whole(self), name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _whole, (_whole(self),)

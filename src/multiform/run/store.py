@@ -264,19 +264,19 @@ class Recording:
         rows: list[Row] = []
         pause = PAUSE
         while not self._closing.wait(pause):
-            rows += self._received()
+            rows += self._take_new_rows()
             pause = min(2 * pause, _LONGEST_PAUSE)
             if self._write(rows, patience=0):
                 pause = _LONG_PAUSE if len(rows) > _MANY else PAUSE
                 rows = []
-        rows += self._received()
+        rows += self._take_new_rows()
         if not self._write(rows, patience=database.PATIENCE):
             self._store.working = False
             logger.warning("%s: %d responses were not stored", self._store.path, len(rows))
             self._forget(rows)
         self._disconnect()
 
-    def _received(self) -> Iterator[Row]:
+    def _take_new_rows(self) -> Iterator[Row]:
         """The rows that have come since the last look."""
         while self._rows:
             yield from self._rows.popleft()

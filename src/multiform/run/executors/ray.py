@@ -223,7 +223,7 @@ class RayPool:
         if address == "local":
             settings["include_dashboard"] = False
         try:
-            with _undisturbed():
+            with _keep_signals_and_logs():
                 self._ray.init(address, **settings)
         except Exception as error:  # a node that does not start in time is a bare Exception
             if address == "local":
@@ -363,7 +363,7 @@ class RayPool:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _keep_signals_and_logs() -> Iterator[None]:
     """Keep Ray, while it starts, from logging and from handling SIGTERM, which ends a run as Ctrl-C does."""
     main = threading.current_thread() is threading.main_thread()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if main}
