@@ -70,8 +70,8 @@ def _with_options(options: Callable[P, RunOptions]) -> Callable[[Callable[..., R
 def evaluate(**options: Any) -> Results:
     """Evaluate a model on tasks, each in one or several formats, and return the scores.
 
-    The options are the flags of ``multiform run``, under the same names; ``help(evaluate)`` describes all of them, and
-    docs/flags.md. Those that are something else in Python:
+    The options are the flags of ``multiform run``, under the same names: ``help(evaluate)`` and docs/flags.md describe
+    all of them. Those that take other values in Python:
 
     tasks: names such as ``"arc_easy@mcqa+cloze"``, configurations, task objects or task classes; one, or a list
     model: a name (``multiform ls models``) with its `model_args`, or a model object
