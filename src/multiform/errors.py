@@ -122,6 +122,15 @@ def nearest(name: str, known: Iterable[str], *, listed: str = "known") -> str:
     return f"{listed}: {list_first(names, 20) or 'none'}"
 
 
+def quantity(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> quantity(1, "document"), quantity(1200, "request")
+    ('1 document', '1,200 requests')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def list_first(names: Sequence[object], number: int) -> str:
     """The first names, and how many more there are.
 

@@ -236,7 +236,7 @@ def test_kept_requests_can_be_removed(folder):
     folder.run(*RUN, "--cache_requests")
     ran = folder.run(*RUN, "--cache_requests", "delete")
     assert (ran.code, requests_kept(folder)) == (0, [])
-    assert "removed 1 files of cached requests" in ran.err
+    assert "removed 1 file of cached requests" in ran.err
 
 
 # What is accepted

@@ -37,7 +37,7 @@ def test_moved_choices_that_speak_of_others_are_found(warnings):
 
 
 def test_choices_that_name_labels_are_found_where_the_labels_change(warnings):
-    assert "doc 0: 'Both A and B'; 1 documents" in warnings("mcqa[labels=roman]")
+    assert "doc 0: 'Both A and B'; 1 document" in warnings("mcqa[labels=roman]")
 
 
 def test_nothing_is_found_where_choices_stay_as_they_are(warnings):

@@ -79,6 +79,13 @@ def test_the_forms_of_an_object_are_not_multiplied(option):
         evaluate(model="dummy", tasks=task, **option)
 
 
+@pytest.mark.parametrize("as_object", [False, True])
+def test_a_protocol_is_refused_for_tasks_without_a_name_to_look_up(as_object):
+    config = TaskManager().load("quiz@mcqa")[0]
+    with pytest.raises(UsageError, match=r"protocol: a \w+ is given as an object"):
+        evaluate(model="dummy", tasks=Task.from_config(config) if as_object else config, protocol="olmes")
+
+
 def test_an_object_in_another_language_is_refused():
     task = Task.from_config(TaskManager().load("quiz@mcqa")[0])
     with pytest.raises(UsageError, match="--languages: 'quiz@mcqa'"):

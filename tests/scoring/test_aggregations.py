@@ -61,3 +61,9 @@ def test_a_groups_own_aggregation_that_returns_no_number_is_named(returned: obje
 def test_a_group_of_tasks_without_any_value_has_no_score() -> None:
     scores = group_scores([{"metric": "acc"}], [{"acc,none": Estimate(value=NAN, n=0)}])
     assert math.isnan(scores["acc,none"].value)
+
+
+def test_the_interval_of_a_brier_score_is_not_below_zero():
+    estimate = aggregations.get("brier_score")([0.01, 0.0, 1.2], 0)
+    assert estimate.low == 0.0
+    assert estimate.value == pytest.approx(1.21 / 3)

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from multiform.cli import options as flags
 from multiform.cli.parser import JSON, command, flag, print_result
-from multiform.errors import UsageError, excerpt
+from multiform.errors import UsageError, excerpt, quantity
 from multiform.models.identity import package_version
 from multiform.run.values import one_of
 
@@ -204,7 +204,7 @@ def _stats(options: argparse.Namespace) -> tuple[str, Any]:
     size, responses = path.stat().st_size, sum(model.responses for model in models)
     oldest = min((model.oldest for model in models if model.oldest), default=None)
     newest = max((model.newest for model in models if model.newest), default=None)
-    text = f"{path}: {responses:,} responses of {len(models)} model{'s' * (len(models) != 1)}, {_shown_size(size)}"
+    text = f"{path}: {quantity(responses, 'response')} of {quantity(len(models), 'model')}, {_shown_size(size)}"
     value = {"path": str(path), "size": size, "models": len(models), "responses": responses}
     return f"{text}, from {_day(oldest)} to {_day(newest)}", {**value, "oldest": oldest, "newest": newest}
 
@@ -225,7 +225,8 @@ def _gc(options: argparse.Namespace) -> tuple[str, Any]:
         files = sum(prune_files(*cache, max_age=options.max_age, dry=options.dry_run) for cache in caches)
     value = {**asdict(pruned), "files": files, "dry_run": options.dry_run}
     verb = "would remove" if options.dry_run else "removed"
-    text = f"{verb} {pruned.responses:,} responses and {files:,} files of cached task indexes and prompts"
+    of_indexes = f"{quantity(files, 'file')} of cached task indexes and prompts"
+    text = f"{verb} {quantity(pruned.responses, 'response')} and {of_indexes}"
     sizes = f"{_shown_size(pruned.size_before)} before, {_shown_size(pruned.size_after)} after"
     return text if options.dry_run else f"{text}; {sizes}", value
 
@@ -244,7 +245,7 @@ def _export(options: argparse.Namespace) -> tuple[str, Any]:
         for line in lines:
             file.write(line)
             number += 1
-    return f"wrote {number:,} responses to {options.output}", {"responses": number}
+    return f"wrote {quantity(number, 'response')} to {options.output}", {"responses": number}
 
 
 def _merge(options: argparse.Namespace) -> tuple[str, Any]:
@@ -255,7 +256,7 @@ def _merge(options: argparse.Namespace) -> tuple[str, Any]:
         raise UsageError(message, where="store merge", hint="write e.g. multiform store merge all.db node1.db node2.db")
     into, *sources = (Path(name).expanduser() for name in options.files)
     added = merge(into, sources)
-    return f"added {added:,} responses to {into}", {"added": added}
+    return f"added {quantity(added, 'response')} to {into}", {"added": added}
 
 
 _ACTIONS: dict[str, Callable[[argparse.Namespace], tuple[str, Any]]] = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
 from multiform.cli.parser import JSON, Gather, command, flag, print_result
-from multiform.errors import ConfigError, IncompleteRunError, MultiformError, UsageError, excerpt
+from multiform.errors import ConfigError, IncompleteRunError, MultiformError, UsageError, excerpt, quantity
 from multiform.run.values import SOURCES, count, one_of
 from multiform.terminal import align, fit, one_line, screen_width
 
@@ -127,7 +127,7 @@ def _written_lines(paths: Sequence[Path]) -> list[str]:
     if len(samples) <= _LISTED_FILES:
         return [f"wrote {path}" for path in paths]
     others = [f"wrote {path}" for path in paths if path not in samples]
-    return [*others, f"wrote {samples[0].parent / 'samples_*.jsonl'}: the samples of {len(samples)} forms"]
+    return [*others, f"wrote {samples[0].parent / 'samples_*.jsonl'}: the samples of {quantity(len(samples), 'form')}"]
 
 
 def _tasks(options: argparse.Namespace) -> list[str]:

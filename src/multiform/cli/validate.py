@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
 from multiform.cli.parser import JSON, command, flag, print_result
-from multiform.errors import MultiformError, UsageError, list_first
+from multiform.errors import MultiformError, UsageError, list_first, quantity
 from multiform.run.values import SOURCES, count
 
 if TYPE_CHECKING:
@@ -197,9 +197,7 @@ def validate(options: argparse.Namespace) -> int:
     logged: set[Finding] = set()
     checked = [row for name in names for row in _check(name, manager, run, options.limit, logged)]
     lines = (
-        f"error: {row['error']}"
-        if row["error"]
-        else f"ok: {row['form']}: {row['docs']} document{'' if row['docs'] == 1 else 's'} rendered"
+        f"error: {row['error']}" if row["error"] else f"ok: {row['form']}: {quantity(row['docs'], 'document')} rendered"
         for row in checked
     )
     print_result(options, checked, dict.fromkeys(lines))  # all forms of a task may have one error
@@ -321,10 +319,10 @@ def lint(options: argparse.Namespace) -> int:
     }
     lines = [*(f"error: {error}" for error in errors), *map(str, findings)]
     if linted:
-        number = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}" if findings else "nothing found"
+        number = quantity(len(findings), "finding") if findings else "nothing found"
         number += f", {len(silenced)} silenced" if silenced else ""
         forms = list_first([form.form for form in linted], 4)
-        lines.append(f"{forms}: {number}; {sum(form.docs for form in linted)} documents")
+        lines.append(f"{forms}: {number}; {quantity(sum(form.docs for form in linted), 'document')}")
     print_result(options, described, lines)
     return 2 if errors else 1 if any(finding.level == "warning" for finding in findings) else 0
 

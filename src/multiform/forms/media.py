@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from multiform.errors import ConfigError, DataError, MultiformError, UsageError, excerpt, nearest
+from multiform.errors import ConfigError, DataError, MultiformError, UsageError, excerpt, nearest, quantity
 from multiform.fields import Doc
 from multiform.forms.doc_fields import FieldReader
 from multiform.forms.spec import FormSpec
@@ -78,7 +78,7 @@ class MediaReader:
         for kind, number in numbers.items():
             marks = plain_text(turns).count(MARKS[kind])
             if marks != number:
-                message = f"the prompt has {marks} marks {MARKS[kind]} for {_count(number, kind)}"
+                message = f"the prompt has {marks} marks {MARKS[kind]} for {quantity(number, kind)}"
                 hint = "keep marks out of description, system instruction, gen_prefix and answers"
                 raise DataError(message, where=self.config.where(FIELDS[kind]), hint=hint)
 
@@ -146,7 +146,7 @@ def _choose_media(text: str, kind: Kind, media: Sequence[Media | None], config: 
         return present
     if None in numbers:
         if len(numbers) != len(present) or any(numbers):
-            message = f"the prompt has {_count(len(numbers), 'mark')} for {kind}s and the document has {len(present)}"
+            message = f"the prompt has {quantity(len(numbers), 'mark')} for {kind}s and the document has {len(present)}"
             hint = f"write {MARKS[kind]} once for each, or <{kind} 1>, <{kind} 2> to choose; check {field}"
             raise DataError(message, where=config.where(field), hint=hint)
         return present
@@ -161,10 +161,6 @@ def _choose_media(text: str, kind: Kind, media: Sequence[Media | None], config: 
 def _marks(text: str, kind: Kind) -> list[int | None]:
     """The numbers in the marks of a kind; None for a mark without."""
     return [int(mark[2]) if mark[2] else None for mark in _MARK.finditer(text) if mark[1] == kind]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 # From the values of columns to images and sounds.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from multiform.errors import DataError, UsageError, excerpt
+from multiform.errors import DataError, UsageError, excerpt, quantity
 from multiform.fields import Doc
 from multiform.prompts.prompt import Delimiters, Prompt, PromptOptions, Turn, render_turns
 from multiform.requests import Completion, Ending, Instance, LLOutput, Output, RollingRequest
@@ -110,7 +110,7 @@ class Sample:
         number = len(self.instances)
         last_words = self.prompt if len(self.prompt) <= 50 else f"…{self.prompt[-49:]}"
         about = f" about {excerpt(last_words, 80)}" if number else ""
-        requests = f"{number} request{'' if number == 1 else 's'}{about}"
+        requests = f"{quantity(number, 'request')}{about}"
         return f"<Sample of doc {self.doc_id}: {requests}, gold {_describe(self, _gold(self))}>"
 
 

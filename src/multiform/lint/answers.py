@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from multiform.errors import DataError, MultiformError, excerpt
+from multiform.errors import DataError, MultiformError, excerpt, quantity
 from multiform.fields import Doc
 from multiform.formats.infer.words import about_choices
 from multiform.forms import Form, Sample
@@ -171,7 +171,7 @@ class ReferenceChecks:
             return []
         doc_id, text = self._hits[0]
         what = "choices speak of other choices, which the variation moves or gives other labels"
-        example = f"doc {doc_id}: {excerpt(text, 60)}; {len(self._hits)} documents"
+        example = f"doc {doc_id}: {excerpt(text, 60)}; {quantity(len(self._hits), 'document')}"
         return [Finding.of_task(self.form, "choices_refer", self.form.where("doc_to_choice"), what, example=example)]
 
 

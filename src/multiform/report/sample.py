@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from multiform.errors import quantity
 from multiform.forms import ScoredSample
 from multiform.prompts.prompt import shared_length
 from multiform.requests import Completion, GenerationRequest, LLOutput
@@ -103,7 +104,7 @@ def sample_entry(sample: ScoredSample, question_start: int) -> dict[str, Any]:
 
 def _cost_words(completion: Completion) -> str:
     """How many tokens were generated and how long that took, as far as it is known."""
-    tokens = "" if completion.tokens is None else f"{completion.tokens:,} token{'' if completion.tokens == 1 else 's'}"
+    tokens = "" if completion.tokens is None else quantity(completion.tokens, "token")
     seconds = "" if completion.seconds is None else f"{completion.seconds:.2f} s"
     return " in ".join(filter(None, (tokens, seconds)))
 

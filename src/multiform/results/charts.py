@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import permutations
 from typing import Any, Literal
 
-from multiform.errors import DataError
+from multiform.errors import DataError, quantity
 from multiform.results.compare import ScoredForm, calibration_of_form, chance_level, position_bias_of_form, scoring_of
 from multiform.results.extraction import extraction_of
 from multiform.results.form_comparison import FormComparison
@@ -230,7 +230,7 @@ def _score_panels(results: ResultsData) -> list[ChartPanel]:
         tasks = len({row["task"] for row in rows if row["kind"] == "form" and row["parent"] is not None})
         for row in rows:
             if row["parent"] in single:
-                row["parent"] = f"{tasks} task{'' if tasks == 1 else 's'} of {row['parent']}"
+                row["parent"] = f"{quantity(tasks, 'task')} of {row['parent']}"
     return [_score_panel(family, rows) for family, rows in families.items()]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from multiform.errors import DataError, UsageError, excerpt
+from multiform.errors import DataError, UsageError, excerpt, quantity
 from multiform.forms import Form, ScoredSample
 from multiform.requests import Completion
 from multiform.results.values import FormResult, ResultsData
@@ -124,7 +124,7 @@ def _order_notes(form: FormResult) -> Iterator[str]:
 
 
 def _usage_words(usage: Mapping[str, Any]) -> str:
-    words = f"{usage['requests']:,} requests, {usage['cached']:,} of them cached"
+    words = f"{quantity(usage['requests'], 'request')}, {usage['cached']:,} of them cached"
     if usage.get("prompt_tokens") is not None:
         words += f"; {usage['prompt_tokens']:,} tokens of prompts and {usage['completion_tokens']:,} of completions"
     if usage.get("dollars") is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multiform.errors import list_first
+from multiform.errors import list_first, quantity
 from multiform.forms import ScoredSample
 from multiform.requests import GenerationRequest, resolved_names
 from multiform.results.extraction import Extraction, extraction_of, pooled_extraction
@@ -272,7 +272,7 @@ def stop_lines(stops: Sequence[Mapping[str, Any]]) -> list[str]:
         for name, form in forms.items():
             may_be = [which for which in ("best", "worst") if len(task[which]) > 1 and name in task[which]]
             candidate = f"; it may be the {' or the '.join(may_be)}" if may_be else ""
-            lines.append(f"  {name}: {form['evaluated']} documents, {form['why']}{candidate}")
+            lines.append(f"  {name}: {quantity(form['evaluated'], 'document')}, {form['why']}{candidate}")
         lines.append(f"  {task['guarantee']}")
     return lines
 

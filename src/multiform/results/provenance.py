@@ -16,6 +16,7 @@ from inspect import getsource, isfunction
 from pathlib import Path
 from typing import Any
 
+from multiform.errors import quantity
 from multiform.forms import Form
 from multiform.hashing import sha256
 from multiform.models import Model
@@ -131,7 +132,7 @@ def usage_words(entry: Mapping[str, Any] | None) -> str | None:
     """
     if not entry:
         return None
-    words = f"{entry['requests']:,} requests, {entry['requests_cached']:,} of them cached"
+    words = f"{quantity(entry['requests'], 'request')}, {entry['requests_cached']:,} of them cached"
     prompt = entry.get("prompt_tokens_computed")
     if prompt is None:
         return words

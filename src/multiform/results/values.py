@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest
+from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, quantity
 from multiform.forms import Sample, ScoredSample
 from multiform.requests import Completion, Ending, FailedRequest, Output
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
@@ -395,4 +395,6 @@ class ResultsData(Mapping[str, Scores]):
         lines = [f"  {entry.summary}" for entry in self.entries if entry.estimates]
         more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         kind = "Results" if self.status == "complete" else f"Partial results ({self.status})"
-        return "\n".join([f"<{kind} of {self.run.get('model')}: {len(self.forms)} forms>", *lines[:_SHOWN], *more])
+        return "\n".join(
+            [f"<{kind} of {self.run.get('model')}: {quantity(len(self.forms), 'form')}>", *lines[:_SHOWN], *more]
+        )

@@ -13,6 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, TextIO
 
+from multiform.errors import quantity
 from multiform.forms import Form, ScoredSample
 from multiform.models import Model
 from multiform.run.pending import Batch
@@ -81,7 +82,7 @@ class Display(Silent, ABC):
         """Show a permanent line."""
 
     def begin(self, requests: int, docs: int) -> None:
-        self.message(f"running {requests:,} requests for {docs:,} documents")
+        self.message(f"running {quantity(requests, 'request')} for {quantity(docs, 'document')}")
 
     def watch(self, status: RunStatus) -> None:
         self.status = status

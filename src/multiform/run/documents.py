@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from multiform.errors import quantity
 from multiform.forms import Form, Sample
 from multiform.forms.form import copy_form
 from multiform.forms.request_cache import cached_requests, delete_requests
@@ -340,7 +341,7 @@ def _request_cache(
 ) -> Callable[..., list[Instance]] | None:
     """What caches the requests of forms on disk, if that is wanted; with "delete", cached ones are removed."""
     if cache_requests == "delete":
-        progress.message(f"removed {delete_requests()} files of cached requests")
+        progress.message(f"removed {quantity(delete_requests(), 'file')} of cached requests")
         return None
     if not cache_requests:
         return None

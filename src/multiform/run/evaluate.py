@@ -11,7 +11,7 @@ from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
-from multiform.errors import nearest
+from multiform.errors import nearest, quantity
 from multiform.forms import Form
 from multiform.lint.forms import model_findings
 from multiform.models import Model
@@ -209,8 +209,8 @@ def plan_text(documents: Documents, options: RunOptions, model: Model, store: St
     if workload != Usage():
         cost = workload_words(workload)
     bound = "at most, as the run stops earlier: " if options.stops_early else ""
-    distinct = f"{bound}{len(asked) + len(cached)} distinct requests for {documents.total} documents"
-    lines = [f"{distinct}; {len(cached)} of them are cached"]
+    distinct = quantity(len(asked) + len(cached), "distinct request")
+    lines = [f"{bound}{distinct} for {quantity(documents.total, 'document')}; {len(cached)} of them are cached"]
     if later:
         lines.append(f"{later} documents are asked about again, after these responses: those requests are not counted")
     if asked:

@@ -178,8 +178,7 @@ class Runner:
         """Run all documents: those that workers can render, and then the others, chunk by chunk."""
         batches = self._pending(documents.chunks())
         workers = self._executor
-        cannot_stop = self._model.batch and self._spending.limit is not None
-        if isinstance(workers, PoolExecutor) and not cannot_stop:
+        if isinstance(workers, PoolExecutor):
             ranged = documents.give_to_workers(lambda: workers.pool.size)
             if ranged is not None:
                 batches = chain(self._ranges(workers, ranged), batches, self._pending(ranged.returned_chunks()))

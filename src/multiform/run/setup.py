@@ -43,6 +43,10 @@ def load_forms(options: RunOptions) -> tuple[list[Form], list[Group]]:
     design = options.design
     manager = TaskManager(options.include_path, design=design, dataset_mirror=options.mirror)
     items = options.task_list
+    unnamed = next((item for item in items if not isinstance(item, str)), None)
+    if design.protocol is not None and unnamed is not None:
+        message = f"a {type(unnamed).__name__} is given as an object, and a protocol is of tasks by name"
+        raise UsageError(message, where="protocol", hint="give the task by its name, or leave protocol out")
     tasks_given = [item.form for item in items if isinstance(item, Task)]
     trees = [_nodes(item, manager) for item in items if not isinstance(item, Task)]
     named = [node for tree in trees for node in tree]

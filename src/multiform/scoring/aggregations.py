@@ -218,7 +218,12 @@ def exponential(estimate: Estimate) -> Estimate:
 @_register("bits_per_byte", "pair")
 def bits_per_byte(items: Sequence[tuple[float, float]], iterations: int) -> Estimate:
     """Bits per byte over all documents together."""
-    return ratio_estimate(items, scale=-1 / math.log(2))
+    return _at_least_zero(ratio_estimate(items, scale=-1 / math.log(2)))
+
+
+def _at_least_zero(estimate: Estimate) -> Estimate:
+    """The estimate of a metric that cannot be negative, which the interval of a few skewed values may be."""
+    return estimate if estimate.low is None else replace(estimate, low=max(0.0, estimate.low))
 
 
 @_register("ratio", "pair")
@@ -242,7 +247,8 @@ def brier_score(items: Sequence[Any], iterations: int) -> Estimate:
     def squared_error(gold: int, probabilities: Sequence[float]) -> float:
         return math.fsum((p - float(index == gold)) ** 2 for index, p in enumerate(probabilities))
 
-    return mean_estimate([squared_error(*item) if isinstance(item, list | tuple) else float(item) for item in items])
+    errors = [squared_error(*item) if isinstance(item, list | tuple) else float(item) for item in items]
+    return _at_least_zero(mean_estimate(errors))
 
 
 @aggregations.register("bypass")

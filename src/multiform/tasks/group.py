@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from multiform.errors import ConfigError, MultiformError, UsageError, excerpt
+from multiform.errors import ConfigError, MultiformError, UsageError, excerpt, quantity
 from multiform.paths import display
 from multiform.schema import check_keys, check_values
 from multiform.tasks.config import TaskConfig
@@ -154,7 +154,7 @@ class Group:
     def __repr__(self) -> str:
         names = [node_name(member) for member in self.members]
         shown = ", ".join(names if len(names) <= 4 else [*names[:3], "..."])
-        return f"<Group {self.name}: {len(names)} member{'' if len(names) == 1 else 's'} ({shown})>"
+        return f"<Group {self.name}: {quantity(len(names), 'member')} ({shown})>"
 
     def tasks(self) -> Iterator[TaskConfig]:
         """All tasks below the group, each once."""

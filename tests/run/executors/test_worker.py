@@ -7,10 +7,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from multiform.errors import UsageError
 from multiform.models import models, register_model
 from multiform.models.dummy import DummyModel
+from multiform.models.model import Usage
 from multiform.models.prices import Price
-from multiform.requests import LLOutput, LoglikelihoodRequest, Response
+from multiform.requests import LLOutput, LoglikelihoodRequest, Request, Response
 from multiform.run.executors.pool import Event, Finished, PoolExecutor, Ready, Responded
 from multiform.run.executors.ranges import RangedDocs
 from multiform.run.executors.worker import LoadedModel, Worker, WorkerModel
@@ -66,6 +70,38 @@ class WorkersHere:
     def stop(self) -> None: ...
 
     def abandon(self) -> None: ...
+
+
+class Planned(Priced):
+    """A model that says what its requests take."""
+
+    def workload(self, requests: Sequence[Request]) -> Usage:
+        return Usage(prefill=len(requests))
+
+    def estimate_tokens(self, requests: Sequence[Request]) -> dict[str, int]:
+        return {"prompt": len(requests), "completion": 0}
+
+
+class Batched(Priced):
+    """A model with a batch interface."""
+
+    batch = True
+
+
+def test_a_model_on_workers_says_what_its_requests_would_take() -> None:
+    register_model("planned")(Planned)
+    pool = WorkersHere("planned")
+    model = WorkerModel(pool, PoolExecutor(pool))
+    requests = [LoglikelihoodRequest("a", " b"), LoglikelihoodRequest("a", " c")]
+    assert model.workload(requests) == Usage(prefill=2)
+    assert model.estimate_tokens(requests) == {"prompt": 2, "completion": 0}
+
+
+def test_a_batch_interface_is_refused_on_workers() -> None:
+    register_model("batched")(Batched)
+    pool = WorkersHere("batched")
+    with pytest.raises(UsageError, match="a batch interface needs no workers"):
+        WorkerModel(pool, PoolExecutor(pool))
 
 
 def test_the_tokens_of_servers_that_workers_ask_are_counted_and_paid() -> None:

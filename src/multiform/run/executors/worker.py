@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from multiform.errors import UsageError
 from multiform.models import Model, models
 from multiform.models.identity import package_version
 from multiform.models.model import Usage
@@ -138,11 +139,13 @@ class WorkerModel(FactsModel):
     def __init__(self, pool: Any, executor: PoolExecutor) -> None:
         started = time.monotonic()
         loaded = pool.wait_until_loaded()
+        if loaded.batch:  # whose ledger is this process's, as is the store that its responses must reach first
+            message = "a batch interface needs no workers: its provider runs the requests"
+            raise UsageError(message, where="--executor", hint="leave --executor out, or batch=true")
         super().__init__(loaded.facts)
         self.loading_seconds = time.monotonic() - started
         self.media = loaded.media
         self.stored = loaded.stored  # type: ignore[misc]
-        self.batch = loaded.batch
         self._counts_tokens = loaded.counts_tokens
         self._pool = pool
         self._executor = executor
@@ -160,6 +163,10 @@ class WorkerModel(FactsModel):
     def plan(self, requests: Sequence[Request]) -> str | None:
         planned: str | None = self._pool.call("plan", requests)
         return planned
+
+    def workload(self, requests: Sequence[Request]) -> Usage | None:
+        usage: Usage | None = self._pool.call("workload", requests)
+        return usage
 
     def usage(self) -> Usage | None:
         return self._executor.usage if self._counts_tokens else None
