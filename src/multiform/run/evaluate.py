@@ -29,7 +29,7 @@ from multiform.run.displays import chosen_progress
 from multiform.run.documents import Documents
 from multiform.run.executors import CachedExecutor, Executor, LocalExecutor
 from multiform.run.executors.cluster import ClusterOptions
-from multiform.run.options import OPTIONS, RunOptions
+from multiform.run.options import RunOptions
 from multiform.run.outcome import RunResults, interrupts_say
 from multiform.run.progress import workload_words
 from multiform.run.runner import Runner, Spending, dollars
@@ -44,9 +44,8 @@ P = ParamSpec("P")
 
 
 def _with_options(options: Callable[P, RunOptions]) -> Callable[[Callable[..., Results]], Callable[P, Results]]:
-    """A decorator that gives a function the fields of `RunOptions` as keywords, and describes them."""
+    """A decorator that gives a function the fields of `RunOptions` as keywords."""
     signature = inspect.signature(options).replace(return_annotation=Results)
-    described = "\n".join(f"{name}: {option.help.replace('%%', '%')}" for name, option in OPTIONS.items())
 
     def decorate(function: Callable[..., Results]) -> Callable[P, Results]:
         @wraps(function)
@@ -59,7 +58,6 @@ def _with_options(options: Callable[P, RunOptions]) -> Callable[[Callable[..., R
                 raise TypeError(f"{function.__name__}(): {error}{hint}") from None
             return function(**kwargs)
 
-        call.__doc__ = f"{inspect.getdoc(function)}\n\nAll options:\n\n{described}"
         call.__signature__ = signature  # type: ignore[attr-defined]
         return call
 
@@ -70,17 +68,37 @@ def _with_options(options: Callable[P, RunOptions]) -> Callable[[Callable[..., R
 def evaluate(**options: Any) -> Results:
     """Evaluate a model on tasks, each in one or several formats, and return the scores.
 
-    The options are the flags of ``multiform run``, under the same names: ``help(evaluate)`` and docs/flags.md describe
-    all of them. Those that take other values in Python:
+    Most arguments are the flags of ``multiform run``, under the same names. Those that are not obvious:
 
     tasks: names such as ``"arc_easy@mcqa+cloze"``, configurations, task objects or task classes; one, or a list
     model: a name (``multiform ls models``) with its `model_args`, or a model object
+    limit, samples: how many documents of each form (below 1: which share of them), or their indexes by task
+    choice_order: the order of choices: "shuffle:SEED", "cyclic" (a form per rotation), "all" (one per permutation)
+    fewshot_draws: runs every form with this number of draws of few-shot examples
+    budget: searches the best and worst form of each task or group within this number of evaluations of a document
+    until_ci: evaluates each form until its interval is no wider than plus or minus this
+    imports: Python files, or modules by name, that register models, formats, metrics and so on; they are run
+    dataset_mirror: folders in which datasets are looked up before the hub (default: $MULTIFORM_DATASET_MIRROR)
+    keep_description: keeps sentences about choices in descriptions, under formats that show no choices
+    seeds: those of python, numpy, torch and the few-shot sampler
+    sandbox: where programs that the model writes run: "bwrap", "landlock", "docker", "docker:IMAGE" or "none"; by
+        default $MULTIFORM_SANDBOX, or the best one that works here
+    judge_model, judge_args: the model that scores where a task has a judge, and its arguments, such as base_url; or
+        several models with commas between them
+    judge_labels: a file with people's labels of some completions, by which the judge's score is calibrated
+    metadata: is added to that of every task
     use_cache: stores responses in this file (True: in the user's cache; False: nowhere); by default, those of
         built-in models in the user's cache
+    fresh: runs all requests again and replaces stored responses
     cache_requests: keeps rendered prompts on disk: True, "refresh" to render them again, "delete" to remove all
     plan_only: asks nothing; ``results.run["plan"]`` says what a run would ask
+    output_path, log_samples: the folder or .json file for the results, and whether samples are written as well
     on_error: what becomes of documents whose requests failed: "stop" raises an IncompleteRunError once all others are
         scored, "skip" leaves them out, "count" counts them as wrong
+    max_failures: ends the run when more documents fail than this number, or this share below 1
+    max_cost, prices: ends the run once a server's tokens have cost more dollars, and a file with prices of tokens
+    executor, workers, resources, ray_address: "ray" runs the model on workers of a Ray cluster, each with such
+        resources as "gpu=1,cpu=8"; the cluster at the address, or one that is started on this machine
     progress: True shows it anywhere, False nowhere, None in a terminal and in a notebook; or an object that gets it
 
     Ctrl-C and SIGTERM raise a RunInterrupted once what is in flight is finished; it and an IncompleteRunError have the

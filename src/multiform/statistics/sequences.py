@@ -57,6 +57,10 @@ class ConfidenceSequence:
         """The mean so far, with the interval."""
         return Estimate(value=self.total / self.n if self.n else 0.5, n=self.n, low=self.low, high=self.high)
 
+    @property
+    def half_width(self) -> float:
+        return (self.high - self.low) / 2
+
     def after(self, values: ArrayLike) -> ConfidenceSequence:
         """The state after more documents."""
         scores = np.atleast_1d(np.asarray(values, dtype=np.float64))

@@ -25,6 +25,7 @@ from multiform.tasks.group import Node
 from multiform.tasks.keys import FilePosition, StatedKeys, default_keys, plain
 from multiform.tasks.yaml import read_text
 
+_MAX_BASES = 50  # no task is derived from more classes of its own file
 #: Attributes by which a task class is recognised if its base class is in another file.
 _TELLING = ("TASK_STYLER", "DATASET_PATH", "SAMPLE_SPLIT", "SUBJECTS")
 
@@ -162,6 +163,8 @@ def _is_task(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
         inner = (bases & classes.keys()) - seen
         seen |= inner
         waiting += inner
+        if len(seen) > _MAX_BASES:
+            return False
     return False
 
 
