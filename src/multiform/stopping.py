@@ -1,9 +1,13 @@
-"""Stopping a run: after the first Ctrl-C or SIGTERM no request is started, and those in flight are finished."""
+"""Stopping a run: after the first Ctrl-C or SIGTERM no request is started, and those in flight are finished.
+
+And whether the process of a run is still there.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import signal
 import sys
 import threading
@@ -30,6 +34,19 @@ def wait_for_stop(seconds: float) -> None:
 def request_stop() -> None:
     """Have the run that is going on end, as the first Ctrl-C does."""
     _requested.set()
+
+
+def is_running(process: int, host: object) -> bool:
+    """Whether a process is there; those of other machines are taken to be."""
+    if host != platform.node():
+        return True
+    try:
+        os.kill(process, 0)  # signal 0 asks whether the process is there, and does nothing to it
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # it belongs to another user, or is no number of a process
+        return True
+    return True
 
 
 class StopSignal:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 from array import array
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -29,6 +28,7 @@ from multiform.results.recorded import MALFORMED, PARTIAL, RecordedRun, read_jso
 from multiform.results.results import Results
 from multiform.results.values import lm_eval_scores
 from multiform.statistics.estimates import Estimate, mean_estimate
+from multiform.stopping import is_running
 
 #: What tells whether a file has changed: its time and size; None where it cannot be read.
 Stamp = tuple[int, int] | None
@@ -221,16 +221,9 @@ class _State(BaseModel):
 
     @property
     def was_killed(self) -> bool:
-        """Whether the process of a run under way is no more; those of other machines are taken to be there."""
-        if self.status != "running" or self.host != platform.node() or not isinstance(self.pid, int) or self.pid <= 0:
-            return False
-        try:
-            os.kill(self.pid, 0)  # signal 0 asks whether the process is there, and does nothing to it
-        except ProcessLookupError:
-            return True
-        except (OSError, OverflowError):
-            return False
-        return False
+        """Whether the process of a run under way is no more."""
+        has_process = isinstance(self.pid, int) and self.pid > 0
+        return self.status == "running" and has_process and not is_running(self.pid, self.host)
 
     @property
     def seconds_left(self) -> float | None:

@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from multiform.errors import ModelError
 from multiform.paths import cache_root
+from multiform.stopping import is_running
 
 #: Seconds after which a batch is forgotten: servers keep results for 29 days at most.
 _LIFETIME = 29 * 24 * 3600.0
@@ -48,7 +49,8 @@ class SubmittedBatch:
         """Whether another process is submitting it right now, as far as can be told."""
         if self.id or time.time() - self.created > _SUBMISSION:
             return False
-        return self.host != platform.node() or (self.process != os.getpid() and _is_alive(self.process))
+        is_own = (self.host, self.process) == (platform.node(), os.getpid())
+        return not is_own and is_running(self.process, self.host)
 
 
 class Ledger:
@@ -124,13 +126,3 @@ class Ledger:
             # Without it, a batch could be paid for and lost.
             message = f"the ledger of batches cannot be used: {error}"
             raise ModelError(message, where=str(self.path), hint="set MULTIFORM_CACHE to another folder") from error
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it belongs to another user
-        return True
-    return True
