@@ -98,7 +98,8 @@ def loaded(file: TaskFile) -> TaskConfig:
 def broken_groups(folder: Path) -> dict[str, str]:
     """The groups of lm-eval that cannot be put together from their members, each with its error."""
     manager = TaskManager([folder])
-    groups = [name for name, entry in manager.index.entries.items() if entry.kind == "group"]
+    entries = manager.index.entries.items()
+    groups = [name for name, entry in entries if entry.kind == "group" and entry.path.is_relative_to(folder)]
     errors = {}
     with lightly(), standins.installed(), _forgotten():
         for name in groups:
