@@ -46,7 +46,7 @@ class ForcedTokens(AdapterLogitsProcessor):  # type: ignore[misc]
 
 
 def _force(tokens: Sequence[int], output_ids: list[int], logits: torch.Tensor) -> torch.Tensor:
-    """Leave the next of some tokens alone."""
+    """Allow only the next of some tokens."""
     if len(output_ids) < len(tokens):  # a step that is scheduled ahead may be one beyond the last
         logits.fill_(float("-inf"))
         logits[tokens[len(output_ids)]] = 0.0
