@@ -47,26 +47,26 @@ def read_prompt(text: str, choices: Sequence[str] | None, doc: Doc) -> ReadPromp
     """
     known = {value.strip() for value in _values(doc)}
     if choices is None:
-        found = next(filter(None, (_enumeration(text, number, known) for number in range(_MOST, 1, -1))), None)
-        if found is None:
+        prompt = next(filter(None, (_enumeration(text, number, known) for number in range(_MOST, 1, -1))), None)
+        if prompt is None:
             message = "the task has no doc_to_choice, and its prompt shows no choices for certain"
             raise DataError(message, hint=ADD_CHOICES)
-        return ReadPrompt(_bare(found.question, doc), found.choices)
+        return ReadPrompt(_bare(prompt.question, doc), prompt.choices)
     scored, number = [str(choice) for choice in choices], len(choices)
     labels, numbers = are_labels(scored), scored == label_list(number, "numbers")
-    found = _enumeration(text, number, known) if labels or numbers else None
-    if found is None and not labels:
+    prompt = _enumeration(text, number, known) if labels or numbers else None
+    if prompt is None and not labels:
         shown = _enumeration(text, number, {choice.strip() for choice in scored})
-        found = ReadPrompt(_without_cue(text) if shown is None else shown.question, tuple(scored))
-    found = found or _last_lines(text, number)
-    if found is None:
+        prompt = ReadPrompt(_without_cue(text) if shown is None else shown.question, tuple(scored))
+    prompt = prompt or _last_lines(text, number)
+    if prompt is None:
         hint = ADD_CHOICES
         if all(label in doc for label in scored):  # as in most CSV files
             columns, named = f"columns {scored[0]} to {scored[-1]}", ", ".join(f'"{{{{{label}}}}}"' for label in scored)
             hint = f"for choices in the {columns}, write formats: mcqa and doc_to_choice: [{named}]"
         message = "the task scores labels, and its prompt does not show for certain what they stand for"
         raise DataError(message, hint=hint)
-    return ReadPrompt(_bare(found.question, doc), found.choices)
+    return ReadPrompt(_bare(prompt.question, doc), prompt.choices)
 
 
 def problem(question: str, choices: Sequence[str] = ()) -> str | None:
@@ -202,8 +202,8 @@ def _read_fields(doc: Doc, text: Any, choices: Any, *, part: Literal["question",
     if not isinstance(text, str):
         message = f"doc_to_text gives {excerpt(text, 40)}, not a question"
         raise DataError(message, hint=f"run the task without a format, or {ADD_CHOICES}")
-    found = read_prompt(text, None if choices is None else choice_list(choices), doc)
-    return found.question if part == "question" else list(found.choices)
+    prompt = read_prompt(text, None if choices is None else choice_list(choices), doc)
+    return prompt.question if part == "question" else list(prompt.choices)
 
 
 def _answer_index(doc: Doc, value: Any, choices: Any, *, digits: bool | None, base: int | None) -> int | list[int]:
